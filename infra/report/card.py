@@ -12,13 +12,14 @@ from infra.report.page import environment
 from infra.results import CurriculumResults, StageResult
 from infra.runs.files import TRAIN_DATA, VALIDATION
 from infra.runs.run import RunRef, run_command
-from policy.checkpoints import resolve_model
+from policy.checkpoints import is_simulated, resolve_model
 
 
 def write_card(run: RunRef, results: CurriculumResults, number: int) -> Path | None:
-    """Write the card beside the weights of a finished stage, and return its path; None if they are gone."""
+    """Write the card beside the weights of a finished stage, and return its path; None if they are gone, or
+    are none: the simulated learner has no weights."""
     stage, preset = results.stages[number], run.preset
-    if not run.checkpoint(number).is_dir():
+    if not run.checkpoint(number).is_dir() or is_simulated(run.policy(number)):
         return None
     alone, space = results.model_copy(update={"stages": (stage,)}), preset.space
     card = (

@@ -1,14 +1,29 @@
-"""One finished run of the micro preset for all workers of pytest."""
+"""Finished runs for all workers of pytest."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.finished_run import FinishedRun, finished_run
+from support.finished_run import SIMULATED, TRAINED, FinishedRun, finished_run
 
 
 @pytest.fixture(scope="session")
-def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    """A finished run that nobody may change."""
+def make_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], FinishedRun]:
+    """The finished run of a preset, which nobody may change."""
     base = tmp_path_factory.getbasetemp()
     shared: Path = base.parent if hasattr(request.config, "workerinput") else base
-    return finished_run(shared, lambda: request.getfixturevalue("server"))
+    return lambda preset: finished_run(shared, preset, lambda: request.getfixturevalue("server"))
+
+
+@pytest.fixture(scope="session")
+def finished(make_run: Callable[[str], FinishedRun]) -> FinishedRun:
+    """One of the simulated learner."""
+    return make_run(SIMULATED)
+
+
+@pytest.fixture(scope="session")
+def trained(make_run: Callable[[str], FinishedRun]) -> FinishedRun:
+    """One whose policy was trained by TRL and designed by itself: for slow tests."""
+    return make_run(TRAINED)

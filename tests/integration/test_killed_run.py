@@ -89,9 +89,9 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
 
 
 def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
-    finished: FinishedRun, server: str, tmp_path: Path
+    trained: FinishedRun, server: str, tmp_path: Path
 ):
-    run = finished.copy_to(tmp_path)
+    run = trained.copy_to(tmp_path)
     for name in ("stage-01", "results.json", "report.html", "mlflow.json", "stage-00/mlflow.json"):
         path = run / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -104,10 +104,10 @@ def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
         if run["state"]["name"] == "Cached"
     }
     assert {"validation", "start", "generate"} <= cached
-    assert step_outputs(run) == step_outputs(finished.directory)
+    assert step_outputs(run) == step_outputs(trained.directory)
     assert json.loads(json.dumps(summary(run))) == json.loads(json.dumps(GOLDEN["micro"]))
     stage = run / "stage-01"
     assert "resuming from checkpoint-" in (stage / "logs" / "training.log").read_text()
     assert len(json.loads((stage / "manifest.json").read_text())["resumed"]) == 1
     assert not (stage / "work").exists()
-    assert file_digest(stage / "checkpoint") == file_digest(finished.directory / "stage-01" / "checkpoint")
+    assert file_digest(stage / "checkpoint") == file_digest(trained.directory / "stage-01" / "checkpoint")

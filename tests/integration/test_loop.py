@@ -1,4 +1,4 @@
-"""The whole loop on the micro preset, against a real Prefect server and a real MLflow store."""
+"""The whole loop, simulated and trained, against a real Prefect server and a real MLflow store."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 from support.envwright_command import envwright
-from support.finished_run import NAME, FinishedRun
+from support.finished_run import FinishedRun
 
 from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
@@ -15,6 +15,7 @@ from envgen.files import file_digest
 from infra.config.preset import load_preset
 from infra.runs.files import ROLLOUTS
 from infra.runs.run import Run
+from policy.checkpoints import SIMULATED_STATE
 
 pytestmark = pytest.mark.timeout(900)
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,12 +29,13 @@ STAGE = [
 STAGE += ["breakdown.json", "proposal.json", "engineer_state.json", "manifest.json"]
 
 
-def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
-    assert "start " in finished.printed
-    assert "stage 0 (1 of 2)" in finished.printed
-    assert "stage 1 (2 of 2)" in finished.printed
-    assert "in all about 352 completions, 4,992 tokens generated and 9,472 trained on" in finished.printed
-    run = finished.directory
+@pytest.mark.slow
+def test_the_loop_trains_evaluates_designs_and_reports(trained: FinishedRun):
+    assert "start " in trained.printed
+    assert "stage 0 (1 of 2)" in trained.printed
+    assert "stage 1 (2 of 2)" in trained.printed
+    assert "in all about 352 completions, 4,992 tokens generated and 9,472 trained on" in trained.printed
+    run = trained.directory
     for stage in ("stage-00", "stage-01"):
         assert [name for name in STAGE if not (run / stage / name).exists()] == []
         assert not (run / stage / "work").exists()
@@ -48,18 +50,19 @@ def test_the_loop_trains_evaluates_designs_and_reports(finished: FinishedRun):
 
 def test_a_finished_run_is_listed_and_says_how_it_stands(finished: FinishedRun):
     [one] = json.loads(envwright(finished.folder, "runs", "--json").stdout)
-    assert (one["name"], one["state"], one["done"]) == (NAME, "finished", 2)
-    stands = json.loads(envwright(finished.folder, "show", NAME, "--json").stdout)
+    assert (one["name"], one["state"], one["done"]) == (finished.name, "finished", 2)
+    stands = json.loads(envwright(finished.folder, "show", finished.name, "--json").stdout)
     assert stands["tokens"] > 0
     assert stands["seconds"] > 0
-    assert "checkpoint proposes" in stands["last"], "what it said last"
+    assert "frontier proposes" in stands["last"], "what it said last"
 
 
-def test_every_checkpoint_has_a_card_with_its_rates_and_lineage_for_the_hub(finished: FinishedRun):
-    results = json.loads((finished.directory / "results.json").read_text())
+@pytest.mark.slow
+def test_every_checkpoint_has_a_card_with_its_rates_and_lineage_for_the_hub(trained: FinishedRun):
+    results = json.loads((trained.directory / "results.json").read_text())
     digests = []
     for stage in (0, 1):
-        folder = finished.directory / f"stage-{stage:02d}"
+        folder = trained.directory / f"stage-{stage:02d}"
         checkpoint = folder / "checkpoint"
         manifest = json.loads((folder / "manifest.json").read_text())
         assert file_digest(checkpoint) == manifest["files"]["checkpoint"], "the card changes no digest"
@@ -84,38 +87,37 @@ def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):
 
 def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished: FinishedRun):
     states = {run["name"]: run["state"]["type"] for run in finished.flow_runs}
-    assert states == dict.fromkeys([NAME, "stage 0 · checkpoint-V6", "stage 1 · checkpoint-V6"], "COMPLETED")
+    assert states == dict.fromkeys([finished.name, "stage 0 · frontier", "stage 1 · frontier"], "COMPLETED")
     below = [run["tags"] for run in finished.flow_runs if run["parent_task_run_id"]]
     assert len(below) == 2
     assert all("envwright" in tags for tags in below), "the reaper looks after them"
-    assert any("checkpoint proposes" in message for message in finished.messages), finished.messages
+    assert any("frontier proposes" in message for message in finished.messages), finished.messages
 
 
-@pytest.mark.slow
 def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(
     finished: FinishedRun, server: str, tmp_path: Path
 ):
     run = finished.copy_to(tmp_path)
-    (run / "stage-00" / "checkpoint" / "model.safetensors").write_bytes(b"nobody reads it")
+    (run / "stage-00" / "checkpoint" / SIMULATED_STATE).write_bytes(b"nobody reads it")
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
     store = json.loads((run / "mlflow.json").read_text())["store"]
     there = {"MLFLOW_TRACKING_URI": store, "PREFECT_API_URL": server}
-    said = envwright(tmp_path, "run", "micro", "--json", **there)
+    said = envwright(tmp_path, "run", "simulated", "--stages", 2, "--json", **there)
     assert json.loads(said.stdout) == json.loads((finished.directory / "results.json").read_text())
     changed = {path for path, when in before.items() if path.stat().st_mtime_ns != when}
     assert changed == {run / "logs" / "run.log"}
-    other = envwright(tmp_path, "run", "micro", "--name", NAME, "--set", "instances=24", code=2)
-    assert "instances: 16 there, 24 here" in other.stderr
+    other = envwright(tmp_path, "run", "simulated", "--set", "instances=24", code=2)
+    assert "instances: 96 there, 24 here" in other.stderr
 
 
 @pytest.mark.slow
-def test_the_notebook_of_the_docs_reads_a_run(finished: FinishedRun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ENVWRIGHT_RUN", str(finished.directory))
+def test_the_notebook_of_the_docs_reads_a_run(trained: FinishedRun, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUN", str(trained.directory))
     notebook, names = json.loads((DOCS / "run-directory.ipynb").read_text()), {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
-    results = json.loads((finished.directory / "results.json").read_text())
+    results = json.loads((trained.directory / "results.json").read_text())
     found = [results["start"], *(stage["breakdown"] for stage in results["stages"])]
     overall = [Breakdown.model_validate(one).overall for one in found]
     assert list(names["rates"].index) == ["start", "stage 0", "stage 1"]
@@ -130,13 +132,13 @@ def test_the_notebook_of_the_docs_reads_a_run(finished: FinishedRun, monkeypatch
 
 @pytest.mark.slow
 def test_the_checkpoint_is_loaded_as_its_card_says(
-    finished: FinishedRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: FinishedRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    checkpoint = finished.directory / "stage-01" / "checkpoint"
+    checkpoint = trained.directory / "stage-01" / "checkpoint"
     [code] = re.findall(r"```python\n(.*?)```", (checkpoint / "README.md").read_text(), re.DOTALL)
     monkeypatch.chdir(checkpoint)
     names = {}
     exec(code, names)
-    first = Run(directory=finished.directory).read(ROLLOUTS, 1)[0]
+    first = Run(directory=trained.directory).read(ROLLOUTS, 1)[0]
     assert names["question"] == load_preset("micro").task.prompt(first.instance, "compact")
     assert capsys.readouterr().out.strip() == first.completion.strip()

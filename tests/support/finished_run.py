@@ -1,5 +1,4 @@
-"""One finished run of the micro preset, made once for all tests of a run of pytest, whatever worker they are
-in."""
+"""One finished run of a preset, made once for all tests of a run of pytest, whatever worker they are in."""
 
 import json
 import shutil
@@ -13,7 +12,9 @@ from filelock import FileLock
 from support.envwright_command import envwright
 from support.prefect_servers import ask, flow_runs
 
-NAME = "micro-checkpoint-V6-s0"
+TRAINED, SIMULATED = "micro", "simulated"
+NAMES = {TRAINED: "micro-checkpoint-V6-s0", SIMULATED: "simulated-frontier-V6-s0"}
+"""Preset -> name of its run."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class FinishedRun:
     changes it: see `copy_to`."""
 
     folder: Path
+    name: str
     printed: str
     flow_runs: list[dict[str, Any]]
     messages: list[str]
@@ -29,23 +31,23 @@ class FinishedRun:
     @property
     def directory(self) -> Path:
         """The run directory."""
-        return self.folder / "runs" / NAME
+        return self.folder / "runs" / self.name
 
     def copy_to(self, folder: Path) -> Path:
         """A copy of the run directory, among the runs of `folder`."""
-        return shutil.copytree(self.directory, folder / "runs" / NAME)
+        return shutil.copytree(self.directory, folder / "runs" / self.name)
 
 
-def finished_run(shared: Path, server: Callable[[], str]) -> FinishedRun:
-    """The run in `shared`, made against a Prefect server by the first who asks, while the others wait."""
-    folder, told = shared / "finished", shared / "finished.json"
-    with FileLock(shared / "finished.lock"):
+def finished_run(shared: Path, preset: str, server: Callable[[], str]) -> FinishedRun:
+    """The run of two stages in `shared`, made against a Prefect server by the first who asks; others wait."""
+    folder, told = shared / preset, shared / f"{preset}.json"
+    with FileLock(shared / f"{preset}.lock"):
         if not told.exists():
             folder.mkdir()
             api = server()
             earlier = [run["id"] for run in flow_runs(api)]
-            printed = envwright(folder, "run", "micro", PREFECT_API_URL=api).stdout
+            printed = envwright(folder, "run", preset, "--stages", 2, PREFECT_API_URL=api).stdout
             messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
             made = [run for run in flow_runs(api) if run["id"] not in earlier]
             told.write_text(json.dumps({"printed": printed, "flow_runs": made, "messages": messages}))
-    return FinishedRun(folder=folder, **json.loads(told.read_text()))
+    return FinishedRun(folder=folder, name=NAMES[preset], **json.loads(told.read_text()))
