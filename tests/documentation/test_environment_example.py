@@ -16,7 +16,8 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The example, found as an installed package's is."""
-    [code] = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
+    [code] = [block for block in blocks if "class " in block]
     [declared] = re.findall(r"```toml\n(.*?)```", ARCHITECTURE.read_text(), re.S)
     module, _, name = declared.split('"')[-2].partition(":")
     (tmp_path / f"{module}.py").write_text(code)
@@ -41,7 +42,7 @@ def test_the_environment_of_the_docs_draws_judges_and_stores(environment: Enviro
         assert instance_of(environment, row, "here") == drawn.instances[0]
 
 
-def test_an_error_of_a_environment_says_what_was_drawn(environment: Environment):
+def test_an_error_of_an_environment_says_what_was_drawn(environment: Environment):
     with pytest.raises(KeyError) as caught:
         environment.generate("short", {}, 1, Source(0), frozenset())
     assert not getattr(caught.value, "__notes__", [])
@@ -51,7 +52,7 @@ def test_an_error_of_a_environment_says_what_was_drawn(environment: Environment)
     assert failed.value.__notes__ == ["generate_one of Rotations, stratum 'short', knobs {'letters': 3}"]
 
 
-def test_a_environment_without_a_version_is_refused(
+def test_an_environment_without_a_version_is_refused(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(type(environment), "version")

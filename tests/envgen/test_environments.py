@@ -44,7 +44,7 @@ def test_options_are_filled_in_and_checked():
             EnvironmentSpec(name="sums", options=options).resolved()
 
 
-def test_a_environment_with_the_same_options_is_the_same_object():
+def test_an_environment_with_the_same_options_is_the_same_object():
     assert EnvironmentSpec(name="sums").load() is EnvironmentSpec(name="sums").load()
 
 

@@ -22,7 +22,7 @@ def test_the_shipped_recipe_is_read_and_fields_of_it_are_set(tmp_path: Path):
         load_recipe(tmp_path / "nowhere.yaml", {})
 
 
-def test_a_environment_is_taught_evenly_with_knobs_in_the_middle_of_their_ranges():
+def test_an_environment_is_taught_evenly_with_knobs_in_the_middle_of_their_ranges():
     recipe = load_recipe(None, {}, warm_start("some/model", "sums", "plain"))
     [lesson] = recipe.lessons
     assert (recipe.model, recipe.presets, recipe.designs_from) == ("some/model", ("micro-sums",), 1)

@@ -77,7 +77,7 @@ def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folde
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_environment_without_right_references_and_a_model_that_never_ends_are_refused(folder: Path):
+def test_an_environment_without_right_references_and_a_model_that_never_ends_are_refused(folder: Path):
     path = folder / "llama" / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": None}))
     config = folder / "llama" / "config.json"

@@ -250,7 +250,7 @@ def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
     assert given["--stage-0"] == "per-seed"
 
 
-def test_a_environment_whose_valid_answers_are_equal_has_one_row_an_arm(
+def test_an_environment_whose_valid_answers_are_equal_has_one_row_an_arm(
     results: ComparisonResults, tmp_path: Path
 ):
     plain = results.model_copy(update={"best": None})
