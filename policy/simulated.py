@@ -2,8 +2,8 @@
 
 `model: simulated` runs the whole loop in seconds, without torch: to try engineers, presets, an installation.
 It says nothing about training a language model. A skill is a logit: for each stratum that an answer is right
-and that it can be read, for each label how much harder it makes an instance. Answers are the reference, that
-of another instance, or unreadable; the environment judges them, and a step moves each skill by the policy
+and that it can be read, for each label how much harder it makes an instance. Answers are the reference, the
+reference of another instance, or unreadable; the environment judges them, and a step moves each skill by the policy
 gradient with the advantages of groups.
 """
 
@@ -53,7 +53,7 @@ class World(Frozen):
     transfer: float = Field(default=0.4, ge=0, le=1)
     """Part of a step that the neighbouring strata get too; those beyond get its powers."""
     forgetting: float = Field(default=0.01, ge=0, le=1)
-    """Part by which a skill that a step did not train falls back towards that of the new policy."""
+    """Part by which a skill that a step did not train falls back towards its first value."""
     noise: float = Field(default=0.02, ge=0)
     """Standard deviation of a random change of each skill in each step."""
 

@@ -18,7 +18,7 @@ def _compared(run: RunRef, stage: int) -> dict[str, Any]:
 
 @step("gate", GATE, decides=_compared)
 def judge(run: RunRef, stage: int, best: Stored, rollouts: Stored) -> None:
-    """Decide by a stage's rollouts and those of the best evaluation before it: returns the `GateDecision`."""
+    """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
     before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
     p_value = sign_test(*solved_by_one(before, after))
     valid, optimal = gains(before, after)
