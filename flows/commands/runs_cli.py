@@ -1,13 +1,11 @@
 """`envwright runs`, `show`, `report` and `export`: look at runs, and take data out of them."""
 
 import time
-from collections import deque
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from envgen.terminal import console, printable, say
@@ -25,7 +23,7 @@ SPARED = ("preset", "engineer", "size", "age", "valid %")
 """Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
-"""Lines of its log that `show --watch` shows of a run."""
+"""Earlier lines of a log that `show --watch` prints first."""
 
 
 def runs(json_: JSON = False) -> None:
@@ -59,8 +57,8 @@ def show(
         bool,
         typer.Option(
             "--watch",
-            help="Follow the run until it ends, by its log in a file or a pipe. Exit code 3 if it then waits"
-            " for a decision, 1 if it was cut off.",
+            help="Print the run's log until the run ends. Exit code 3 if it then waits for a decision, 1 if"
+            " it was cut off.",
         ),
     ] = False,
     json_: JSON = False,
@@ -83,25 +81,18 @@ def show(
 
 
 def _watched(directory: Path) -> RunDetail:
-    """Follow a run until it ends; return how it stands then."""
-    from rich.live import Live
-
+    """Print the last lines of a run's log, then new ones until the run ends; return its state then."""
     detail = run_detail(directory)
     lines, read = new_lines(Run(directory=directory), 0)
-    recent = deque(lines, LOG_LINES)
-    live_view = Live(console=console, auto_refresh=False, transient=True)
-    with live_view if console.is_terminal else nullcontext() as live:
-        while detail.state is RunState.RUNNING:
-            if live:
-                log = [Text(printable(line), no_wrap=True, overflow="ellipsis") for line in recent]
-                live.update(Group(*_heading(detail), *log), refresh=True)
-            time.sleep(LOOK_SECONDS)
-            detail = run_detail(directory)
-            lines, read = new_lines(Run(directory=directory), read)
-            recent.extend(lines)
-            for line in [] if live else lines:
-                say(line)
-    return detail
+    lines = lines[-LOG_LINES:] if detail.state is RunState.RUNNING else []
+    while True:
+        for line in lines:
+            say(line)
+        if detail.state is not RunState.RUNNING:
+            return detail
+        time.sleep(LOOK_SECONDS)
+        detail = run_detail(directory)
+        lines, read = new_lines(Run(directory=directory), read)
 
 
 def _heading(detail: RunDetail) -> list[RenderableType]:
