@@ -70,9 +70,9 @@ def _verb(change: Difference) -> str:
 
 
 def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None:
-    """Return a sentence and the command that measures what the designs are worth; None for a run of the
-    baseline `fixed`, or of a comparison."""
-    if results.engineer == "fixed" or preset.stage0_seed is not None:
+    """Return a sentence and the command that measures what the designs are worth; None before a stage was
+    designed, and for a run of the baseline `fixed` or of a comparison."""
+    if len(results.parts) == 1 or results.engineer == "fixed" or preset.stage0_seed is not None:
         return None
     sentence = (
         "Training and redesign both act on these rates. To measure the redesign alone, compare with the "

@@ -6,6 +6,7 @@ run and stage, as Prefect keeps one history a key."""
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -16,6 +17,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.runtime import flow_run
 
 from infra.formats import duration
 from infra.markdown import result_markdown
@@ -112,10 +114,7 @@ def _write_result(run: RunRef, results: CurriculumResults, addresses: dict[str, 
     markdown = result_markdown(run.preset, results, places, waiting)
     so_far = " so far" if len(results.stages) < run.preset.stages else ""
     key, description = run_key(run, "result"), f"{run.name}: result{so_far}"
-    context = FlowRunContext.get()
-    assert context is not None
-    assert context.flow_run is not None
-    this_run = ArtifactFilterFlowRunId(any_=[context.flow_run.id])
+    this_run = ArtifactFilterFlowRunId(any_=[UUID(flow_run.id)])
     with get_client(sync_client=True) as client:
         earlier = ArtifactFilter(key=ArtifactFilterKey(any_=[key]), flow_run_id=this_run)
         if artifacts := client.read_artifacts(artifact_filter=earlier):

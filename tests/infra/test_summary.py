@@ -131,7 +131,9 @@ def test_the_advice_is_a_command_that_compares_with_fixed(results: CurriculumRes
     assert spec.seeds[0] == preset.seed
 
 
-def test_a_baseline_or_a_run_of_a_comparison_needs_no_advice(results: CurriculumResults):
+def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(results: CurriculumResults):
     fixed = results.model_copy(update={"engineer": "fixed"})
     assert advice(fixed, load_preset("micro")) is None
     assert advice(results, load_preset("micro", {"stage0_seed": 0})) is None
+    alone = results.model_copy(update={"stages": results.stages[:1]})
+    assert advice(alone, load_preset("micro")) is None, "nothing was designed yet"
