@@ -1,19 +1,22 @@
 """What a run achieved, in sentences, and the command that measures the redesign alone."""
 
 import shlex
+from datetime import UTC, datetime
 
 import pytest
 from factories import asked, finished_run, shares, with_results
 
 from engineer.engineers.registry import resolve
-from engineer.gate import decide
+from engineer.gate import BASE_POLICY, decide
+from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from flows.parameters import ComparisonOptions, chosen_comparison
 from infra.config.preset import load_preset, parse_override
-from infra.results import CurriculumResults
+from infra.markdown import result_markdown
+from infra.results import CurriculumResults, Decision
 from infra.runs.files import RESULTS
-from infra.summary import advice, claim, headlines
+from infra.summary import advice, claim, headlines, notes
 
 ROSE, FELL, UNCLEAR = (
     Difference(value=value, low=value - 0.05, high=value + 0.05) for value in (0.1, -0.1, 0.01)
@@ -34,6 +37,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> CurriculumResults:
 def changed(results: CurriculumResults, number: int, **fields: object) -> CurriculumResults:
     stages = [stage.model_copy(update=fields if stage.stage == number else {}) for stage in results.stages]
     return results.model_copy(update={"stages": tuple(stages)})
+
+
+def proposed(results: CurriculumResults, *proposals: dict) -> CurriculumResults:
+    """Give the stages proposals with these fields, and no drop."""
+    for number, fields in enumerate(proposals):
+        proposal = Proposal(
+            stage=number, engineer="openai", variant="V6", config=CONFIGS[number + 1], **fields
+        )
+        gate = decide("off", number, BASE_POLICY, UNCLEAR, 1.0)
+        results = changed(results, number, proposal=proposal, gate=gate)
+    return results
 
 
 def plain(text: str) -> str:
@@ -137,3 +151,60 @@ def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(resul
     assert advice(results, load_preset("micro", {"stage0_seed": 0})) is None
     alone = results.model_copy(update={"stages": results.stages[:1]})
     assert advice(alone, load_preset("micro")) is None, "nothing was designed yet"
+
+
+def test_a_run_that_needs_no_words_has_none(results: CurriculumResults):
+    assert notes(proposed(results, {}, {}, {})) == []
+
+
+def test_every_stage_that_kept_its_config_says_why(results: CurriculumResults):
+    reasons = (
+        "the model could not answer, the previous config is kept: http://host/v1: status 500",
+        "engineer 'tidal' failed",
+    )
+    assert notes(proposed(results, {"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
+        "stage 0: the previous config was kept: the model could not answer: http://host/v1: status 500",
+        "stage 2: the previous config was kept: engineer 'tidal' failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("used", "line"),
+    [
+        (
+            {"prompt_tokens": 1000, "completion_tokens": 20},
+            "engineer: 2000 prompt tokens, 40 completion tokens",
+        ),
+        (
+            {"prompt_tokens": 1000, "completion_tokens": 20, "requests": 3, "cost": 0.0012},
+            "engineer: 2000 prompt tokens, 40 completion tokens, 6 requests, cost 0.0024",
+        ),
+        ({"requests": 2, "cost": 0.0}, "engineer: 0 prompt tokens, 0 completion tokens, 4 requests, cost 0"),
+    ],
+)
+def test_what_the_engineer_used_is_summed_over_the_stages(results: CurriculumResults, used: dict, line: str):
+    assert notes(proposed(results, used, {}, used)) == [line]
+
+
+def test_a_drop_says_what_followed(results: CurriculumResults):
+    drop = Difference(value=-0.2, low=-0.3, high=-0.1)
+    fallback = {"fallback": "by the gate: a drop"}
+    rolled = changed(proposed(results, {}, {}, fallback), 2, gate=decide("rollback", 2, 1, drop, 0.001))
+    assert notes(rolled) == [
+        "stage 2: valid rate -20.0 points [-30.0, -10.0] against stage 1, p = 0.001: a drop; the next"
+        " stage starts from stage 1 with the config of stage 1"
+    ]
+
+
+def test_the_result_on_a_curriculums_page_says_what_a_person_decided(results: CurriculumResults):
+    when = datetime(2026, 11, 26, tzinfo=UTC)
+    edited = {"stage": 0, "decision": "approve", "config": CONFIGS[1], "edited": True, "via": "form"}
+    decision = Decision(**edited, by="Ada", proposal="0" * 64, decided_at=when)
+    preset = load_preset("micro")
+    page = result_markdown(preset, changed(results, 0, decision=decision), {}, "")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    policies = ["base policy", *(f"after stage {number}" for number in range(3))]
+    assert [row.split("|")[1].strip() for row in rows[2:]] == policies
+    assert "- A person decided on the config of stage 1: approved with edits by Ada" in page
+    assert all(sentence in page for sentence in headlines(results, "optimal"))
+    assert "A person decided" not in result_markdown(preset, results, {}, "")
