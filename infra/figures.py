@@ -252,12 +252,8 @@ def _ends(rates: Sequence[Rate]) -> np.ndarray:
     return np.array([(rate.value, rate.low, rate.high) for rate in rates]).T
 
 
-def _stage_names(count: int) -> list[str]:
-    return [f"stage {number}" for number in range(count)]
-
-
 def _stage_axis(axes: "Axes", stages: int, *, words: bool) -> None:
-    names = ["start", *(_stage_names(stages) if words else map(str, range(stages)))]
+    names = ["start", *(f"stage {number}" if words else str(number) for number in range(stages))]
     every = math.ceil(len(names) / 9)
     axes.set_xticks(range(0, len(names), every), names[::every])
     axes.set_xlim(-0.4, len(names) - 0.6)
