@@ -273,16 +273,14 @@ class Curricula:
             last_lines = "\n".join(output.splitlines()[-TAIL_LINES:])[-1900:]
             state = Crashed(message=f"its process {ended(exited.returncode)}; last lines:\n{last_lines}")
             client.set_flow_run_state(run, state, force=True)
-        elif self.pool is not None and state.is_crashed() and _crashes(client, run) <= CRASHES:
-            log.warning("%s: %s; scheduled again", child.title, state.message)
-            later = datetime.now(UTC) + CRASH_DELAY
-            state = Scheduled(scheduled_time=later, message="resumed by its comparison")
-            client.set_flow_run_state(run, state, force=True)
+        elif self.pool is not None and state.is_crashed():
+            crashes = [earlier for earlier in client.read_flow_run_states(run) if earlier.is_crashed()]
+            if len(crashes) <= CRASHES:
+                log.warning("%s: %s; scheduled again", child.title, state.message)
+                later = datetime.now(UTC) + CRASH_DELAY
+                state = Scheduled(scheduled_time=later, message="resumed by its comparison")
+                client.set_flow_run_state(run, state, force=True)
         return state
-
-
-def _crashes(client: SyncPrefectClient, run: UUID) -> int:
-    return sum(state.is_crashed() for state in client.read_flow_run_states(run))
 
 
 def gpus_needed(preset: Preset) -> int:

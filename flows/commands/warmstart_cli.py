@@ -8,7 +8,7 @@ from rich.table import Table
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
-from flows.commands.terminal import plain_table, show_log
+from flows.commands.terminal import JSON, plain_table, print_json, show_log
 from infra.config.preset import parse_override
 from infra.config.recipe import load_recipe, warm_start
 from infra.formats import narrow
@@ -52,6 +52,7 @@ def warmstart(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")
     ] = None,
+    json_: JSON = False,
 ) -> None:
     """Warm-start a chat model from an environment's reference answers, or make a tiny policy from nothing.
 
@@ -72,7 +73,11 @@ def warmstart(
 
     show_log()
     bootstrap_policy(output, chosen)
-    console.print(_taught_table(Taught.model_validate_json((output / RATES).read_bytes())))
+    taught = Taught.model_validate_json((output / RATES).read_bytes())
+    if json_:
+        print_json(taught)
+    else:
+        console.print(_taught_table(taught))
     say(f"base policy: {output}")
 
 
