@@ -13,16 +13,7 @@ from mlflow.entities import Run as MlflowRun
 from envgen.errors import ChildError
 from infra import mlflow_log
 from infra.config.preset import Preset
-from infra.mlflow_log import (
-    end_trace,
-    is_logged,
-    log_comparison,
-    log_stages,
-    server_address,
-    start_comparison,
-    start_curriculum,
-    start_trace,
-)
+from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.lock import exclusive
 from infra.runs.run import RunRef
@@ -147,9 +138,9 @@ def test_an_error_or_a_signal_ends_what_was_running(
 
 
 def test_a_comparison_that_is_called_again_has_each_point_once(client: MlflowClient, tmp_path: Path):
-    ids = start_comparison(tmp_path, "compared", "micro", {})
+    ids = mlflow_log.start_comparison(tmp_path, "compared", "micro", {})
     for last in (0.75, 0.75, 0.5):
-        log_comparison(ids, {"valid/fixed": [(0, 0.25), (1, last)]}, "so far", [])
+        mlflow_log.log_comparison(ids, {"valid/fixed": [(0, 0.25), (1, last)]}, "so far", [])
     run = client.get_run(ids.run)
     assert points(client, run, "valid/fixed") == [(0, 0.25), (1, 0.5), (1, 0.75)]
     assert run.data.metrics["valid/fixed"] == 0.5
@@ -185,7 +176,7 @@ def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
     log_stages(run, 0)
     first = logged_runs(client, "again")["0"]
     run.write(MANIFEST, {"stage": 0, "seconds": {}, "again": True}, 0)
-    start_curriculum(run)
+    mlflow_log.start_curriculum(run)
     traced(run)
     log_stages(run, 0)
     second = logged_runs(client, "again")["0"]
@@ -197,16 +188,16 @@ def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
 
 def traced(run: RunRef, **more: object) -> None:
     """The engineer is asked after stage 0."""
-    trace = start_trace(run, 0)
+    trace = mlflow_log.start_trace(run, 0)
     assert trace
-    end_trace(trace, asked(0, shares(0.5), **more))
+    mlflow_log.end_trace(trace, asked(0, shares(0.5), **more))
 
 
 def test_a_design_call_is_a_trace_of_the_stage_with_its_answers_and_tokens(
     client: MlflowClient, tmp_path: Path
 ):
     run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
-    start_curriculum(run)
+    mlflow_log.start_curriculum(run)
     traced(run)
     traced(run, attempts=(), fallback="the model could not answer: it is down")
     log_stages(run, 0)
@@ -226,11 +217,11 @@ def test_links_go_to_the_server_of_envwright_serve_while_it_runs(
     served = tmp_path / "runs" / ".serve"
     served.mkdir(parents=True)
     (served / "env").write_text("export NO_PROXY=x\nexport MLFLOW_TRACKING_URI=http://127.0.0.1:5000\n")
-    assert server_address() is None
+    assert mlflow_log.server_address() is None
     with exclusive(served):
-        assert server_address() == "http://127.0.0.1:5000"
+        assert mlflow_log.server_address() == "http://127.0.0.1:5000"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@elsewhere/")
-        assert server_address() == "http://elsewhere"
+        assert mlflow_log.server_address() == "http://elsewhere"
 
 
 def test_a_failure_of_mlflow_is_a_warning_without_password(
@@ -244,7 +235,7 @@ def test_a_failure_of_mlflow_is_a_warning_without_password(
         with caplog.at_level(logging.WARNING, "envwright"):
             record_start(run)
             trained(run, 1, 2, 3)
-            assert start_trace(run, 1) is None
+            assert mlflow_log.start_trace(run, 1) is None
             assert caplog.text.count("not logged") == 1, "nothing more is tried in this stage"
             assert record_stages(run, 0) == {}
     assert not is_logged(run.directory)

@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 from support.envwright_command import envwright, killed_once
 from support.finished_run import FinishedRun
 from support.prefect_servers import ask
@@ -86,6 +87,10 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
     ]
     assert not (run / "stage-01" / "work").exists()
     assert not list(run.glob("**/*.partial*")), "no half-written files are left"
+    client = MlflowClient(f"sqlite:///{tmp_path}/killed/mlflow.db")
+    logged = client.search_runs([json.loads((run / "mlflow.json").read_text())["experiment"]])
+    assert sorted(entry.data.tags["level"] for entry in logged) == ["curriculum", "stage", "stage", "start"]
+    assert {entry.info.status for entry in logged} == {"FINISHED"}
 
 
 def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
