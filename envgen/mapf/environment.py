@@ -11,7 +11,7 @@ from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, Agent, Instance, Problem, 
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
-from envgen.mapf.sampler import draw_size, quota_of
+from envgen.mapf.sampler import draw_size, hole_count
 from envgen.mapf.space import Options, check_config, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
 
@@ -66,7 +66,7 @@ class MapfFrozenLake(Environment):
             raise ConfigError(f"count: is {count}; ask for at least 1 instance")
         check_config(config)
         for name, number in config.counts(count).items():
-            quota_of(int(name), config.strata[name].knobs, number, self.options.agents)
+            hole_count(int(name), config.strata[name]["hole_ratio"], number, self.options.agents)
 
     def reserved(self) -> frozenset[str]:
         """Identities of the benchmark suite with as many agents."""

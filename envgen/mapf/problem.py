@@ -7,7 +7,6 @@ arrival counts.
 """
 
 import hashlib
-from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
@@ -181,21 +180,11 @@ def cell_text(cell: Cell) -> str:
 
 def identity(problem: Problem) -> str:
     """Return a hash (32 hex digits) that is equal for problems equal up to symmetry and the agents' order."""
-
-    def numbers(cells: Iterable[Cell]) -> list[int]:
-        return [row * problem.size + column for row, column in cells]
-
-    starts, goals = numbers(a.start for a in problem.agents), numbers(a.goal for a in problem.agents)
-    return cells_identity(problem.size, numbers(problem.holes), starts, goals)
-
-
-def cells_identity(size: int, holes: list[int], starts: list[int], goals: list[int]) -> str:
-    """Return the identity of a board whose cells are numbers, row * size + column."""
+    size = problem.size
+    holes = [row * size + column for row, column in problem.holes]
+    agents = [[row * size + column for row, column in (a.start, a.goal)] for a in problem.agents]
     forms = [
-        (
-            sorted(image[cell] for cell in holes),
-            sorted((image[s], image[g]) for s, g in zip(starts, goals, strict=True)),
-        )
+        (sorted(image[cell] for cell in holes), sorted((image[start], image[goal]) for start, goal in agents))
         for image in _symmetries(size)
     ]
     return hashlib.sha256(repr((size, min(forms))).encode()).hexdigest()[:32]

@@ -18,7 +18,7 @@ import numpy as np
 from envgen.environment import Source
 from envgen.errors import SamplingError, ShortageError
 from envgen.frozen import Frozen
-from envgen.mapf.problem import Instance, cells_identity
+from envgen.mapf.problem import Instance, identity
 from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
 from envgen.seeds import generator
@@ -28,16 +28,7 @@ MIN_BATCH, MAX_BATCH = 32, 4096
 """Draws that are solved together."""
 FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws without a new board, counted in blocks of MAX_BATCH."""
-
-
-class Quota(NamedTuple):
-    """Number of boards to draw of one map size, agents and holes."""
-
-    size: int
-    agents: int
-    holes: int
-    without_wait: int
-    with_wait: int
+REMEDY = "ask for fewer or change hole_ratio or wait_ratio"
 
 
 class SizeReport(Frozen):
@@ -61,17 +52,17 @@ class SizeReport(Frozen):
         return f"{size}x{size}: {counts}, {self.draws} boards drawn{undecided}"
 
 
-def quota_of(size: int, knobs: Mapping[str, float], count: int, agents: int) -> Quota:
-    """Return the quota of `count` boards; SamplingError if the holes leave no room for the agents to move."""
-    cells, with_wait = size * size, int(knobs["wait_ratio"] * count + 0.5)
-    holes = int(knobs["hole_ratio"] * cells + 1e-9)
+def hole_count(size: int, hole_ratio: float, count: int, agents: int) -> int:
+    """Return the holes of each of `count` boards; SamplingError if they leave the agents no room to move."""
+    cells = size * size
+    holes = int(hole_ratio * cells + 1e-9)
     if count and cells - holes <= agents:
         limit = int(100 * (cells - agents - 1) / cells) / 100
         raise SamplingError(
-            f"map size {size}: hole_ratio {knobs['hole_ratio']:g} leaves {cells - holes} free cells for "
-            f"{agents} agents; use hole_ratio at most {limit:.2f}, fewer agents or a larger map"
+            f"map size {size}: hole_ratio {hole_ratio:g} leaves {cells - holes} free cells for {agents} "
+            f"agents; use hole_ratio at most {limit:.2f}, fewer agents or a larger map"
         )
-    return Quota(size, agents, holes, count - with_wait, with_wait)
+    return holes
 
 
 def draw_size(
@@ -79,23 +70,67 @@ def draw_size(
 ) -> tuple[list[Instance], SizeReport]:
     """Draw `count` distinct boards of one map size, none of them held out.
 
-    The boards without a wait come first. ShortageError holds the boards drawn if the class has too few.
+    The boards without a wait come first. ShortageError holds the boards drawn if a class has too few.
     """
-    quota = quota_of(size, knobs, count, agents)
-    drawn = _Draw(quota, held_out)
-    while not drawn.full and drawn.fruitless < FRUITLESS_DRAWS:
-        drawn.add(draw_boards(size, agents, quota.holes, source, drawn.draws, drawn.next_batch()))
-    boards = drawn.without_wait + drawn.with_wait
-    if not drawn.full:
-        raise ShortageError(drawn.shortage(), boards)
-    return boards, SizeReport(
-        instances=len(boards),
-        wait_instances=len(drawn.with_wait),
-        holes=quota.holes,
+    holes, with_wait = (
+        hole_count(size, knobs["hole_ratio"], count, agents),
+        int(knobs["wait_ratio"] * count + 0.5),
+    )
+    wanted = {False: count - with_wait, True: with_wait}
+    boards: dict[bool, list[Instance]] = {False: [], True: []}
+    seen, draws, undecided, last_used = set(held_out), 0, 0, -1
+    fruitless, seen_before_block = 0, len(seen)
+    while any(len(boards[waits]) < wanted[waits] for waits in boards) and fruitless < FRUITLESS_DRAWS:
+        batch_size = _batch_size(boards, wanted, draws)
+        batch = draw_boards(size, agents, holes, source, draws, batch_size)
+        undecided += int((batch.answers.status < 0).sum())
+        for index in np.flatnonzero(batch.answers.status > 0).tolist():
+            waits = bool(batch.answers.waits[index])
+            if len(boards[waits]) == wanted[waits]:
+                continue
+            problem = problem_of(batch.boards, index)
+            id = identity(problem)
+            if id not in seen:
+                seen.add(id)
+                last_used = int(batch.numbers[index])
+                problem, solution = problem.model_copy(update={"id": id}), solution_of(*batch[:2], index)
+                boards[waits].append(Instance.model_construct(problem=problem, solution=solution))
+        draws += batch_size
+        if draws % MAX_BATCH == 0:
+            fruitless = fruitless + MAX_BATCH if len(seen) == seen_before_block else 0
+            seen_before_block = len(seen)
+    instances = boards[False] + boards[True]
+    if len(instances) < count:
+        place = f"map size {size} with {agents} agents and {holes} holes"
+        raise ShortageError(
+            f"{place}: {_shortage(boards, wanted)} after {draws:,} draws; {REMEDY}", instances
+        )
+    return instances, SizeReport(
+        instances=count,
+        wait_instances=with_wait,
+        holes=holes,
         requested_wait_ratio=knobs["wait_ratio"],
-        achieved_wait_ratio=len(drawn.with_wait) / count if count else 0.0,
-        draws=drawn.last_used + 1,
-        undecided=drawn.undecided,
+        achieved_wait_ratio=with_wait / count if count else 0.0,
+        draws=last_used + 1,
+        undecided=undecided,
+    )
+
+
+def _batch_size(boards: dict[bool, list[Instance]], wanted: dict[bool, int], draws: int) -> int:
+    """Return the number of draws that is likely to fill both classes, within a block of MAX_BATCH."""
+    likely = float(sum(wanted.values()))
+    if draws:
+        likely = max((wanted[c] - len(boards[c])) / (max(1, len(boards[c])) / draws) for c in boards)
+    size = max(MIN_BATCH, int(likely / MIN_BATCH + 1) * MIN_BATCH)
+    return min(size, MAX_BATCH - draws % MAX_BATCH)
+
+
+def _shortage(boards: dict[bool, list[Instance]], wanted: dict[bool, int]) -> str:
+    needs = {False: "no wait", True: "a wait"}
+    return " and ".join(
+        f"only {len(boards[waits])} of {wanted[waits]} distinct boards that need {needs[waits]}"
+        for waits in boards
+        if len(boards[waits]) < wanted[waits]
     )
 
 
@@ -104,15 +139,8 @@ class DrawnBoards(NamedTuple):
 
     boards: Boards
     answers: Answers
-    cells: np.ndarray
-    """int (n, cells): cell numbers, the holes first."""
-    starts: np.ndarray
-    """int (n, agents), as `goals`."""
-    goals: np.ndarray
     numbers: np.ndarray
     """int (n,): number of each draw, from 0."""
-    draws: int
-    """Number of draws, boards that are left out included."""
 
 
 def draw_boards(size: int, agents: int, holes: int, source: Source, first: int, count: int) -> DrawnBoards:
@@ -131,7 +159,7 @@ def draw_boards(size: int, agents: int, holes: int, source: Source, first: int, 
     goals = np.take_along_axis(order, pick + holes, axis=1)
     boards = pack_cells(size, order[:, :holes], starts, goals)
     numbers = first + np.flatnonzero(moving)
-    return DrawnBoards(boards, solve_boards(boards), order, starts, goals, numbers, count)
+    return DrawnBoards(boards, solve_boards(boards), numbers)
 
 
 @lru_cache(maxsize=2)
@@ -141,76 +169,3 @@ def _random_keys(
     """Return sort keys that shuffle all cells (draws, cells) and the goals of free cells (draws, free)."""
     rng = generator(seed, stage, purpose, size, agents, shard)
     return rng.random((SHARD_DRAWS, size * size)), rng.random((SHARD_DRAWS, free))
-
-
-class _Draw:
-    """Boards of both wait classes as they fill up from consecutive draws."""
-
-    def __init__(self, quota: Quota, held_out: frozenset[str]) -> None:
-        self.quota, self.seen = quota, set(held_out)
-        self.without_wait: list[Instance] = []
-        self.with_wait: list[Instance] = []
-        self.draws = self.fruitless = self.undecided = 0
-        self.last_used = -1
-        """Number of the last draw that added a board."""
-        self._at_block = 0
-        """Boards at the end of the last block of MAX_BATCH draws."""
-
-    @property
-    def _classes(self) -> tuple[tuple[list[Instance], int], tuple[list[Instance], int]]:
-        """Boards and wanted number, without a wait and with one."""
-        return (self.without_wait, self.quota.without_wait), (self.with_wait, self.quota.with_wait)
-
-    @property
-    def full(self) -> bool:
-        """Whether both classes have their number of boards."""
-        return all(len(boards) == wanted for boards, wanted in self._classes)
-
-    def next_batch(self) -> int:
-        """Return the number of draws that is likely to fill the classes, within a block of MAX_BATCH."""
-        if self.draws:
-            rates = [max(1, len(boards)) / self.draws for boards, _ in self._classes]
-            missing = [wanted - len(boards) for boards, wanted in self._classes]
-            likely = max(number / rate for number, rate in zip(missing, rates, strict=True))
-        else:
-            likely = self.quota.without_wait + self.quota.with_wait
-        size = max(MIN_BATCH, int(likely / MIN_BATCH + 1) * MIN_BATCH)
-        return min(size, MAX_BATCH - self.draws % MAX_BATCH)
-
-    def add(self, batch: DrawnBoards) -> None:
-        """Keep the boards of a batch that are new, in order, until their class is full."""
-        solved, waiting = batch.answers.status > 0, batch.answers.waits > 0
-        self.undecided += int((batch.answers.status < 0).sum())
-        self._keep(batch, np.flatnonzero(solved & ~waiting), *self._classes[0])
-        self._keep(batch, np.flatnonzero(solved & waiting), *self._classes[1])
-        self.draws += batch.draws
-        if self.draws % MAX_BATCH == 0:
-            count = len(self.without_wait) + len(self.with_wait)
-            self.fruitless = self.fruitless + MAX_BATCH if count == self._at_block else 0
-            self._at_block = count
-
-    def _keep(
-        self, batch: DrawnBoards, candidates: np.ndarray, instances: list[Instance], wanted: int
-    ) -> None:
-        for index in candidates.tolist():
-            if len(instances) == wanted:
-                return
-            columns = (batch.cells[index, : self.quota.holes], batch.starts[index], batch.goals[index])
-            id = cells_identity(self.quota.size, *(column.tolist() for column in columns))
-            if id not in self.seen:
-                self.seen.add(id)
-                self.last_used = max(self.last_used, int(batch.numbers[index]))
-                problem = problem_of(batch.boards, index, id)
-                solution = solution_of(batch.boards, batch.answers, index)
-                instances.append(Instance.model_construct(problem=problem, solution=solution))
-
-    def shortage(self) -> str:
-        """Return the message for classes with too few boards."""
-        missing = [
-            f"only {len(boards)} of {wanted} distinct boards that need {need}"
-            for (boards, wanted), need in zip(self._classes, ("no wait", "a wait"), strict=True)
-            if len(boards) < wanted
-        ]
-        place = f"map size {self.quota.size} with {self.quota.agents} agents and {self.quota.holes} holes"
-        remedy = "ask for fewer or change hole_ratio or wait_ratio"
-        return f"{place}: {' and '.join(missing)} after {self.draws:,} draws; {remedy}"

@@ -10,9 +10,9 @@ from support.boards import boards_config, sample_boards
 from envgen.environment import Source
 from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.mapf import sampler
-from envgen.mapf.problem import Instance, cells_identity, identity
-from envgen.mapf.sampler import draw_boards, draw_size, quota_of
-from envgen.mapf.solver.columns import pack_cells
+from envgen.mapf.problem import Instance, identity
+from envgen.mapf.sampler import draw_boards, draw_size, hole_count
+from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of
 from envgen.mapf.solver.solve import solve, solve_boards
 from envgen.mapf.verifier import verify_plan
 from envgen.registry import EnvironmentSpec
@@ -51,7 +51,7 @@ def test_counts_are_exact_per_size_and_wait_class(mixed: Sample):
     [(3, 0.1, 0), (3, 1 / 3, 3), (5, 0.28, 7), (9, 7 / 81, 7), (10, 0.47, 47), (10, 0.5, 50), (4, 0.5, 8)],
 )
 def test_rounding_down_is_not_fooled_by_binary_fractions(size: int, ratio: float, holes: int):
-    assert quota_of(size, {"hole_ratio": ratio, "wait_ratio": 0}, 10, 2).holes == holes
+    assert hole_count(size, ratio, 10, 2) == holes
 
 
 def test_every_label_and_cost_is_what_the_solver_says(mixed: Sample):
@@ -115,13 +115,12 @@ def test_a_count_below_one_is_a_config_error():
 
 
 def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works():
-    knobs = {"hole_ratio": 0.5, "wait_ratio": 0.2}
     message = r"map size 3: hole_ratio 0\.5 leaves 5 free cells for 5 agents"
     with pytest.raises(SamplingError, match=message) as caught:
-        quota_of(3, knobs, 5, 5)
+        hole_count(3, 0.5, 5, 5)
     remedy = re.search(r"hole_ratio at most (\S+),", str(caught.value))
     assert remedy
-    assert quota_of(3, {**knobs, "hole_ratio": float(remedy[1])}, 5, 5)
+    assert hole_count(3, float(remedy[1]), 5, 5)
 
 
 def test_a_class_with_too_few_boards_is_refused_with_those_that_it_has(monkeypatch: pytest.MonkeyPatch):
@@ -178,17 +177,16 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
         if starts[0] != goals[0] and starts[1] != goals[1]
     ]
     holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
-    solved = solve_boards(pack_cells(3, holes, starts, goals))
+    every = pack_cells(3, holes, starts, goals)
     drawn = draw_boards(3, 2, 2, Source(0, purpose="uniform"), 0, 25_600)
 
-    def identities(*columns: np.ndarray) -> list[str]:
-        return [cells_identity(3, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+    def identities(boards: Boards, answers: Answers, waiting: bool) -> Counter[str]:
+        chosen = np.flatnonzero((answers.status > 0) & ((answers.waits > 0) == waiting)).tolist()
+        return Counter(identity(problem_of(boards, index)) for index in chosen)
 
     for waiting in (False, True):
-        which = (solved.status > 0) & ((solved.waits > 0) == waiting)
-        forms = Counter(identities(holes[which], starts[which], goals[which]))
-        chosen = (drawn.answers.status > 0) & ((drawn.answers.waits > 0) == waiting)
-        seen = Counter(identities(drawn.cells[chosen, :2], drawn.starts[chosen], drawn.goals[chosen]))
+        forms = identities(every, solve_boards(every), waiting)
+        seen = identities(drawn.boards, drawn.answers, waiting)
         assert seen.keys() <= forms.keys()
         names = sorted(forms)
         expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()

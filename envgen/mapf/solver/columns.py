@@ -105,7 +105,7 @@ def solution_of(boards: Boards, answers: Answers, index: int) -> Solution:
     )
 
 
-def problem_of(boards: Boards, index: int, identity: str = "") -> Problem:
+def problem_of(boards: Boards, index: int) -> Problem:
     """A board as a problem; not validated again."""
     stride = int(boards.stride[index])
     size = stride - 1
@@ -114,7 +114,7 @@ def problem_of(boards: Boards, index: int, identity: str = "") -> Problem:
     agents = int(boards.agents[index])
     starts, goals = boards.starts[index, :agents].tolist(), boards.goals[index, :agents].tolist()
     return Problem.model_construct(
-        id=identity,
+        id="",
         size=size,
         holes=tuple(
             cells[bit] for bit in range(size * stride) if bit % stride < size and not free >> bit & 1
