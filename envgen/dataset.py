@@ -21,14 +21,6 @@ USUAL = EnvironmentSpec()
 """The environment of a file that names none."""
 _ENVIRONMENT = b"envwright.environment"
 
-NAME = pa.field(
-    "name",
-    pa.string(),
-    nullable=False,
-    metadata={"doc": "id that the problem had in the file it was converted from, may be empty"},
-)
-"""A column that converted data sets have besides."""
-
 
 def write_dataset(
     path: Path,
@@ -36,12 +28,10 @@ def write_dataset(
     style: str,
     origin: dict,
     environment: EnvironmentSpec = USUAL,
-    extra: Sequence[tuple[pa.Field, Sequence]] = (),
 ) -> None:
     """Write a data set atomically, prompts in a style of its environment included.
 
-    `origin` (config, seed, sampling report) goes into the file's metadata, `extra` into additional columns,
-    as `NAME`.
+    `origin` (config, seed, sampling report) goes into the file's metadata.
     """
     loaded = environment.load()
     rows = [instance_row(loaded, instance, style) for instance in instances]
@@ -50,8 +40,6 @@ def write_dataset(
         "envwright.origin": canonical_json(origin),
         "envwright.versions": canonical_json({"envwright": version("envwright"), "pyarrow": pa.__version__}),
     }
-    for field, values in extra:
-        table = table.append_column(field, pa.array(values, field.type))
     write_table(path, with_environment(table.replace_schema_metadata(metadata), environment))
 
 

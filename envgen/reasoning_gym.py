@@ -144,6 +144,7 @@ class ReasoningGym(WorkerEnvironment):
     """Puzzles of reasoning-gym, from an allow-list of generators."""
 
     name, version = "reasoning-gym", f"3 {VERSION}"
+    source = name
     Options = Options
     requirements = (f"reasoning-gym=={VERSION}",)
     licence = "Apache-2.0"

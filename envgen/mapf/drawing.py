@@ -4,7 +4,7 @@ Colours by Okabe and Ito, which stay apart for colour-blind readers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import drawsvg
 
@@ -20,12 +20,17 @@ _LINE = 16
 """Height of a caption."""
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Where cells lie in the drawing."""
 
     size: int
-    cell: float
+    outside: bool = False
+    """Whether cells off the board have to fit in too."""
+
+    @property
+    def cell(self) -> float:
+        """Side of a cell."""
+        return BOARD / (self.size + self.outside)
 
     def centre(self, cell: Cell, right: float = 0.0, down: float = 0.0) -> tuple[float, float]:
         """(x, y) of a cell's centre, or of a spot beside it, in cells.
@@ -100,21 +105,6 @@ def disc(view: View, index: int, spot: tuple[float, float]) -> drawsvg.Group:
     group.append(drawsvg.Circle(0, 0, radius, fill=AGENT_COLOURS[index], stroke="#FFFFFF", stroke_width=1.5))
     group.append(label(str(index), 0, 0, size, fill=NUMBER_COLOURS[index], font_weight=700))
     return group
-
-
-def trail(index: int, spots: Sequence[tuple[float, float]], opacity: float) -> drawsvg.Path:
-    """The way an agent takes, as a line through `spots`."""
-    line = drawsvg.Path(
-        fill="none",
-        stroke=AGENT_COLOURS[index],
-        stroke_opacity=opacity,
-        stroke_width=2.5,
-        stroke_linejoin="round",
-        stroke_linecap="round",
-    )
-    for position, (x, y) in enumerate(spots):
-        (line.L if position else line.M)(x, y)
-    return line
 
 
 def foot(text: str, anchor: str = "start", **style: object) -> drawsvg.DrawingBasicElement:

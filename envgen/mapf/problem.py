@@ -7,7 +7,6 @@ arrival counts.
 """
 
 import hashlib
-from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Self
@@ -19,7 +18,6 @@ from envgen.frozen import Frozen
 MIN_SIZE, MAX_SIZE = 3, 10
 MIN_AGENTS, MAX_AGENTS = 2, 5
 """Of a drawn board; a given one may have one agent."""
-MAX_CELLS = MAX_SIZE * MAX_SIZE
 
 Cell = tuple[int, int]
 """(row, column), 0-indexed from the top left."""
@@ -31,23 +29,9 @@ StrictCell = tuple[
 START_LETTERS, GOAL_LETTERS, FROZEN, HOLE = "SsABC", "Ggabc", "F", "H"
 
 
-class Move(StrEnum):
-    """One step of one agent."""
-
-    UP = "UP"
-    DOWN = "DOWN"
-    LEFT = "LEFT"
-    RIGHT = "RIGHT"
-    WAIT = "WAIT"
-
-    @property
-    def offset(self) -> Cell:
-        """(row, column) displacement."""
-        return _OFFSETS[self]
-
-
-_OFFSETS = {Move.UP: (-1, 0), Move.DOWN: (1, 0), Move.LEFT: (0, -1), Move.RIGHT: (0, 1), Move.WAIT: (0, 0)}
-_MOVES = {offset: move for move, offset in _OFFSETS.items()}
+MOVES = {"UP": (-1, 0), "DOWN": (1, 0), "LEFT": (0, -1), "RIGHT": (0, 1), "WAIT": (0, 0)}
+"""Name of a move -> (row, column) displacement."""
+_NAMES = {offset: name for name, offset in MOVES.items()}
 
 Path = tuple[Cell, ...]
 """The cells one agent visits, from its start to its last arrival at the goal."""
@@ -126,7 +110,7 @@ class Instance(Frozen):
         costs = [len(path) - 1 for path in plan]
         if (sum(costs), max(costs)) != (self.solution.sum_of_costs, self.solution.makespan):
             raise ValueError("solution: sum_of_costs and makespan do not fit the plan")
-        if any(move not in _MOVES for path in plan for move in _steps(path)):
+        if any(step not in _NAMES for path in plan for step in _steps(path)):
             raise ValueError("solution.plan: a path jumps over a cell")
         return self
 
@@ -146,9 +130,9 @@ class Instance(Frozen):
         return frozenset(["wait_required"]) if self.solution.wait_required else frozenset()
 
 
-def moves_of(path: Path) -> tuple[Move, ...]:
-    """The moves along a path of neighbouring cells."""
-    return tuple(_MOVES[step] for step in _steps(path))
+def moves_of(path: Path) -> list[str]:
+    """Return the names of the moves along a path of neighbouring cells."""
+    return [_NAMES[step] for step in _steps(path)]
 
 
 def _steps(path: Path) -> list[Cell]:

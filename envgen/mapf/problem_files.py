@@ -90,7 +90,7 @@ def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]
         "sum_of_costs": solution.sum_of_costs,
         "makespan": solution.makespan,
         "wait_required": solution.wait_required,
-        "plan": [list(moves_of(path)) for path in solution.plan],
+        "plan": [moves_of(path) for path in solution.plan],
     }
 
 

@@ -5,24 +5,16 @@ viewer without animation shows its end.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import drawsvg
 
-from envgen.mapf.drawing import (
-    AGENT_COLOURS,
-    BOARD,
-    FAILURE_COLOUR,
-    View,
-    canvas,
-    disc,
-    draw_board,
-    foot,
-    square,
-    trail,
-)
+from envgen.mapf.drawing import AGENT_COLOURS, FAILURE_COLOUR, View, canvas, disc, draw_board, foot, square
 from envgen.mapf.problem import Cell, Plan, Problem
 from envgen.mapf.verifier import FailureCategory, Verdict, trace
+
+Element = drawsvg.DrawingBasicElement
 
 MAX_STEPS = 40
 """Steps shown at most: the last ones before the end of the replay."""
@@ -33,7 +25,7 @@ _STEP = _GLIDE + _PAUSE
 
 def board_svg(problem: Problem, caption: str = "") -> str:
     """A board as it is posed: holes, starts and goals, and below them the caption, if any."""
-    view = View(problem.size, BOARD / problem.size)
+    view = View(problem.size)
     drawing = canvas(
         f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption
     )
@@ -50,9 +42,11 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
     after the last step. The caption, if any, stands below the count of steps. The group `still`, which is
     hidden, shows the end without animation: a page may show it in place of the group `moving`.
     """
-    frames = frames_of(plan, verdict)
+    steps = trace(plan, verdict)
+    first = max(0, len(steps) - 1 - MAX_STEPS)
+    frames = Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
-    view = View(problem.size, BOARD / (problem.size + outside))
+    view = View(problem.size, outside)
     drawing = canvas(
         f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption
     )
@@ -60,11 +54,14 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
     for index, agent in enumerate(problem.agents):
         # Trails lie side by side.
         beside = (index - (problem.num_agents - 1) / 2) * 0.08
-        shade = {"fill": AGENT_COLOURS[index], "fill_opacity": 0.22}
-        drawing.append(drawsvg.Circle(*view.centre(agent.start), round(view.cell * 0.3, 2), **shade))
-        drawing.append(
-            trail(index, [view.centre(cells[index], beside, beside) for cells in frames.cells], opacity=0.55)
-        )
+        colour = AGENT_COLOURS[index]
+        radius = round(view.cell * 0.3, 2)
+        drawing.append(drawsvg.Circle(*view.centre(agent.start), radius, fill=colour, fill_opacity=0.22))
+        style = {"stroke_opacity": 0.55, "stroke_width": 2.5, "stroke_linejoin": "round"}
+        trail = drawsvg.Path(fill="none", stroke=colour, **style, stroke_linecap="round")
+        for step, cells in enumerate(frames.cells):
+            (trail.L if step else trail.M)(*view.centre(cells[index], beside, beside))
+        drawing.append(trail)
     moving, still = drawsvg.Group(class_="moving"), drawsvg.Group(class_="still", display="none")
     _draw_counter(moving, frames)
     last = frames.first + len(frames.cells) - 1
@@ -82,8 +79,7 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, cap
     return str(drawing.as_svg(header=""))
 
 
-@dataclass(frozen=True)
-class Frames:
+class Frames(NamedTuple):
     """The steps of a replay, `first` to `first + len(cells) - 1`, and when they happen."""
 
     first: int
@@ -97,23 +93,23 @@ class Frames:
         """Seconds of one round."""
         return _LEAD + (len(self.cells) - 1) * _STEP + _HOLD
 
-    def departure(self, frame: int) -> float:
-        """Share of the duration at which the agents set out for a frame."""
-        return round((_LEAD + (frame - 1) * _STEP) / self.duration, 4) if frame else 0.0
+    def departure(self, frame: int, later: float = 0.0) -> float:
+        """Share of the duration at which the agents set out for a frame, or that many seconds later."""
+        return round((_LEAD + (frame - 1) * _STEP + later) / self.duration, 4) if frame else 0.0
 
     def arrival(self, frame: int) -> float:
         """Share of the duration at which the agents have reached a frame."""
-        return round((_LEAD + (frame - 1) * _STEP + _GLIDE) / self.duration, 4) if frame else 0.0
+        return self.departure(frame, _GLIDE)
 
     def animate_motion(self, element: drawsvg.Group, track: Sequence[tuple[float, float]]) -> None:
         """Let `element`, whose base transform is the last spot, glide along `track`."""
         if len(set(track)) == 1:
             return
         times, spots, splines = [0.0], [track[0]], []
-        for frame in range(1, len(track)):
-            if track[frame] != track[frame - 1]:
+        for frame, (before, spot) in enumerate(pairwise(track), start=1):
+            if spot != before:
                 times += [self.departure(frame), self.arrival(frame)]
-                spots += [track[frame - 1], track[frame]]
+                spots += [before, spot]
                 splines += ["0 0 1 1", "0.45 0 0.25 1"]
         values = ";".join(f"{x:g} {y:g}" for x, y in [*spots, track[-1]])
         easing = {"calcMode": "spline", "keySplines": ";".join([*splines, "0 0 1 1"])}
@@ -122,29 +118,15 @@ class Frames:
             drawsvg.AnimateTransform("translate", f"{self.duration:g}s", values, **easing, **timing)
         )
 
-    def animate_steps(
-        self,
-        element: drawsvg.DrawingBasicElement,
-        attribute: str,
-        values: Sequence[object],
-        times: Sequence[float],
-    ) -> None:
-        """Let an attribute jump from value to value."""
-        seconds, listed = f"{self.duration:g}s", ";".join(map(str, values))
-        element.append_anim(
-            drawsvg.Animate(attribute, seconds, listed, calcMode="discrete", **_timing(times))
-        )
+    def animate_steps(self, element: Element, attribute: str, values: dict[float, object]) -> None:
+        """Let an attribute jump from value to value, by their times."""
+        seconds, listed = f"{self.duration:g}s", ";".join(map(str, values.values()))
+        timing = _timing([*values])
+        element.append_anim(drawsvg.Animate(attribute, seconds, listed, calcMode="discrete", **timing))
 
 
 def _timing(times: Sequence[float]) -> dict[str, str]:
     return {"keyTimes": ";".join(f"{time:g}" for time in times), "repeatCount": "indefinite"}
-
-
-def frames_of(plan: Plan, verdict: Verdict | None) -> Frames:
-    """The steps to show: up to the failure, or all; every agent rests on its last cell."""
-    steps = trace(plan, verdict)
-    first = max(0, len(steps) - 1 - MAX_STEPS)
-    return Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
 
 
 def _draw_counter(drawing: drawsvg.Group, frames: Frames) -> None:
@@ -154,19 +136,17 @@ def _draw_counter(drawing: drawsvg.Group, frames: Frames) -> None:
         text = foot(f"step {frames.first + frame} of {frames.total}", fill="currentColor", font_weight=600)
         if frame < last:
             text.args["visibility"] = "hidden"
-        times, values = [frames.departure(frame), frames.departure(frame + 1)], ["visible", "hidden"]
-        if frame == last:
-            times, values = times[:1], values[:1]
-        if times[0] > 0:
-            times, values = [0.0, *times], ["hidden", *values]
+        visible = {frames.departure(frame): "visible"}
+        if frame:
+            visible = {0.0: "hidden", **visible}
+        if frame < last:
+            visible[frames.departure(frame + 1)] = "hidden"
         if last:
-            frames.animate_steps(text, "visibility", values, times)
+            frames.animate_steps(text, "visibility", visible)
         drawing.append(text)
 
 
-def _failure_marks(
-    view: View, cell: Cell, category: FailureCategory
-) -> tuple[drawsvg.Group, drawsvg.DrawingBasicElement]:
+def _failure_marks(view: View, cell: Cell, category: FailureCategory) -> tuple[drawsvg.Group, Element]:
     """Return a frame around the offending cell, and the category beside the counter."""
     half, mark = view.cell * 0.5, drawsvg.Group()
     pale = {"fill": FAILURE_COLOUR, "fill_opacity": 0.2, "stroke": "#FFFFFF", "stroke_width": 7}
@@ -176,12 +156,10 @@ def _failure_marks(
     return mark, name
 
 
-def _flashing(
-    frames: Frames, mark: drawsvg.Group, name: drawsvg.DrawingBasicElement
-) -> list[drawsvg.DrawingBasicElement]:
+def _flashing(frames: Frames, mark: drawsvg.Group, name: Element) -> list[Element]:
     """Let a failure's frame flash, and its name appear, when the agents arrive at the last step."""
     arrival, beat = frames.arrival(len(frames.cells) - 1) or _LEAD / frames.duration, 0.28 / frames.duration
-    times = [0.0, *(round(arrival + beats * beat, 4) for beats in range(5))]
-    frames.animate_steps(mark, "opacity", [0, 1, 0.2, 1, 0.2, 1], times)
-    frames.animate_steps(name, "opacity", [0, 1], times[:2])
+    flashes = {round(arrival + beats * beat, 4): opacity for beats, opacity in enumerate((1, 0.2, 1, 0.2, 1))}
+    frames.animate_steps(mark, "opacity", {0.0: 0, **flashes})
+    frames.animate_steps(name, "opacity", {0.0: 0, round(arrival, 4): 1})
     return [mark, name]

@@ -1,6 +1,5 @@
 """Checks of a generator file by running it: `envwright check`."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -46,17 +45,16 @@ def check_generator(file: Path) -> Iterator[Finding]:
     """
     options = validated(Options, {"file": file}, str(file))
     environment, other = ModuleEnvironment(options), ModuleEnvironment(options, hash_seed=1)
-    strata = environment.space.strata
     try:
-        yield from (_corners(environment, stratum) for stratum in strata)
-        drawn = {stratum.name: _draw(environment, stratum) for stratum in strata}
+        yield _ends(environment)
+        drawn = _draw(environment)
+        instances = [*chain.from_iterable(drawn.values())]
         for drawer, how in ((environment, "twice in one process"), (other, "with another hash seed")):
-            yield _deterministic(drawer, drawn, f"the same again, {how}")
-        yield _references(environment, drawn)
-        yield _stored(environment, drawn)
+            yield _deterministic(environment, instances, _draw(drawer), f"the same again, {how}")
+        yield _references(environment, instances)
+        yield _stored(environment, instances)
         yield _junk(environment, drawn)
-        rates = constant_rates(environment, [*chain.from_iterable(drawn.values())])
-        for name, rate in rates.items():
+        for name, rate in constant_rates(environment, instances).items():
             detail = f"the commonest answer is right for {rate:.1%} of the questions"
             yield Finding(f"{name}: one answer to all", rate <= GUESS_LIMIT, detail)
         yield from _capacity(environment, drawn)
@@ -67,71 +65,61 @@ def check_generator(file: Path) -> Iterator[Finding]:
         other.worker.close()
 
 
-def _middle(stratum: Stratum) -> dict[str, float]:
-    return {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
-
-
-def _draw(environment: ModuleEnvironment, stratum: Stratum) -> list[Instance]:
-    """Draw instances; of an integer knob at 1.5 every other instance gets 1, the rest 2."""
-    halves = {name: 0.5 if name in environment.integer_knobs else 0 for name in _middle(stratum)}
-    return [
-        environment.entry(
-            stratum.name, {k: v + seed % 2 * halves[k] for k, v in _middle(stratum).items()}, seed
-        )
-        for seed in range(ITEMS)
-    ]
-
-
-def _corners(environment: ModuleEnvironment, stratum: Stratum) -> Finding:
+def _ends(environment: ModuleEnvironment) -> Finding:
     """Draw five instances at each combination of the ends of the knobs."""
-    slowest, place = 0.0, {}
-    for corner in environment.corners(stratum):
-        start = time.perf_counter()
+    ends = [(s.name, corner) for s in environment.space.strata for corner in environment.corners(s)]
+    for name, corner in ends:
         for seed in range(5):
-            environment.entry(stratum.name, corner, seed)
-        seconds = (time.perf_counter() - start) / 5
-        slowest, place = max((slowest, place), (seconds, corner), key=lambda pair: pair[0])
-    knobs = ", ".join(f"{name} {value:g}" for name, value in place.items()) or "no knobs"
-    detail = f"slowest at {knobs}: {slowest * 1e3:.1f} ms a question"
-    return Finding(f"{stratum.label}: ends of its knobs", True, detail)
+            environment.entry(name, corner, seed)
+    return Finding("ends of the knobs", True, f"{len(ends)} combinations, 5 questions of each")
 
 
-def _deterministic(environment: ModuleEnvironment, drawn: Drawn, check: str) -> Finding:
-    for stratum in environment.space.strata:
-        pairs = zip(drawn[stratum.name], _draw(environment, stratum), strict=True)
-        for seed, (first, second) in enumerate(pairs):
-            if first != second:
-                before, after = first.model_dump(), second.model_dump()
-                field = next(name for name in before if before[name] != after[name])
-                detail = (
-                    f"{stratum.label}, seed {seed}: {field} was {before[field]!r:.80}, then "
-                    f"{after[field]!r:.80}; take all randomness from rng, and iterate no set"
-                )
-                return Finding(check, False, detail)
+def _draw(environment: ModuleEnvironment) -> Drawn:
+    """Draw instances of all strata; of an integer knob at 1.5 every other instance gets 1, the rest 2."""
+
+    def knobs(stratum: Stratum, seed: int) -> dict[str, float]:
+        middles = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
+        return {k: v + 0.5 * (k in environment.integer_knobs and seed % 2) for k, v in middles.items()}
+
+    return {
+        stratum.name: [environment.entry(stratum.name, knobs(stratum, seed), seed) for seed in range(ITEMS)]
+        for stratum in environment.space.strata
+    }
+
+
+def _deterministic(
+    environment: ModuleEnvironment, instances: list[Instance], again: Drawn, check: str
+) -> Finding:
+    for number, pair in enumerate(zip(instances, chain.from_iterable(again.values()), strict=True)):
+        before, after = (instance.model_dump() for instance in pair)
+        if before != after:
+            field = next(name for name in before if before[name] != after[name])
+            place = f"{environment.space.label(pair[0].stratum)}, seed {number % ITEMS}"
+            change = f"{field} was {before[field]!r:.80}, then {after[field]!r:.80}"
+            remedy = "take all randomness from rng, and iterate no set"
+            return Finding(check, False, f"{place}: {change}; {remedy}")
     return Finding(check, True, f"{ITEMS} questions of each stratum")
 
 
-def _references(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
-    every, start = [*chain.from_iterable(drawn.values())], time.perf_counter()
-    if wrong := wrong_reference(environment, every):
+def _references(environment: ModuleEnvironment, instances: list[Instance]) -> Finding:
+    detail = f"{len(instances)} references"
+    if wrong := wrong_reference(environment, instances):
         instance, verdict = wrong
         detail = f"{instance.answer!r:.80} to {instance.question!r:.80}: {verdict.category}, {verdict.detail}"
-        return Finding("references score 1", False, detail)
-    speed = len(every) / (time.perf_counter() - start)
-    return Finding("references score 1", True, f"{len(every)}, {speed:,.0f} answers a second")
+    return Finding("references score 1", not wrong, detail)
 
 
-def _stored(environment: ModuleEnvironment, drawn: Drawn) -> Finding:
-    check, every = "the same when stored and read", [*chain.from_iterable(drawn.values())]
-    rows = [instance_row(environment, instance, "plain") for instance in every]
+def _stored(environment: ModuleEnvironment, instances: list[Instance]) -> Finding:
+    check = "the same when stored and read"
+    rows = [instance_row(environment, instance, "plain") for instance in instances]
     try:
         table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
     except (UnicodeEncodeError, pa.ArrowException) as error:
         return Finding(check, False, f"cannot be stored: {error}")
-    read = [instance_of(environment, row, "row") for row in table.to_pylist()]
-    changed = [instance for instance, copy in zip(every, read, strict=True) if instance != copy]
-    detail = f"{changed[0].question!r:.80} is not" if changed else f"{len(every)} questions"
-    return Finding(check, not changed, detail)
+    for instance, row in zip(instances, table.to_pylist(), strict=True):
+        if instance_of(environment, row, "row") != instance:
+            return Finding(check, False, f"{instance.question!r:.80} is not")
+    return Finding(check, True, f"{len(instances)} questions")
 
 
 def _junk(environment: ModuleEnvironment, drawn: Drawn) -> Finding:

@@ -15,7 +15,7 @@ import importlib.util
 import math
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,7 @@ class Generator:
     def describe(self) -> dict[str, Any]:
         """Return an `envgen.module.environment.Description`."""
         strata = [
-            Stratum(
-                name=name,
-                knobs=tuple(self._knob(name, *item) for item in fields.items() if self._is_knob(name, *item)),
-            )
+            Stratum(name=name, knobs=tuple(self._knobs(name, fields)))
             for name, fields in self._strata.items()
         ]
         return {
@@ -107,25 +104,26 @@ class Generator:
         score = self._module.score(answer, entry)
         return score.item() if hasattr(score, "item") else score  # a number of numpy
 
-    def _is_knob(self, stratum: str, field: str, value: Any) -> bool:
-        if field not in self._config.model_fields:
-            names = ", ".join(self._config.model_fields)
-            raise ValueError(f"STRATA.{stratum}.{field}: Config has no such field; known are {names}")
-        return _is_range(value)
-
-    def _knob(self, stratum: str, field: str, value: tuple[float, float]) -> Knob:
-        where = f"STRATA.{stratum}.{field}: {value!r} is"
-        if field not in self._bounds:
-            raise ValueError(
-                f"{where} a range, but Config.{field} is no int or float with two bounds; "
-                "give it Field(ge=..., le=...), or a single value here"
-            )
-        (whole, lowest, highest), (low, high) = self._bounds[field], value
-        if not lowest <= low < high <= highest:
-            raise ValueError(f"{where} no range within {lowest:g} to {highest:g}")
-        description = self._config.model_fields[field].description or f"`{field}` of the generator"
-        step = 1.0 if whole else (high - low) / 10
-        return Knob(name=field, low=low, high=high, step=step, description=description)
+    def _knobs(self, stratum: str, fields: dict[str, Any]) -> Iterator[Knob]:
+        """Yield a knob for each range of a stratum; ValueError names a field that is wrong."""
+        for field, value in fields.items():
+            where = f"STRATA.{stratum}.{field}: "
+            if field not in self._config.model_fields:
+                names = ", ".join(self._config.model_fields)
+                raise ValueError(f"{where}Config has no such field; known are {names}")
+            if not _is_range(value):
+                continue
+            if field not in self._bounds:
+                raise ValueError(
+                    f"{where}{value!r} is a range, but Config.{field} is no int or float with two bounds; "
+                    "give it Field(ge=..., le=...), or a single value here"
+                )
+            (whole, lowest, highest), (low, high) = self._bounds[field], value
+            if not lowest <= low < high <= highest:
+                raise ValueError(f"{where}{value!r} is no range within {lowest:g} to {highest:g}")
+            description = self._config.model_fields[field].description or f"`{field}` of the generator"
+            step = 1.0 if whole else (high - low) / 10
+            yield Knob(name=field, low=low, high=high, step=step, description=description)
 
 
 def _is_range(value: Any) -> bool:

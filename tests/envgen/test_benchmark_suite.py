@@ -1,31 +1,36 @@
 """The shipped benchmark suite, and that it is drawn again bit by bit."""
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from envgen.dataset import write_dataset
+from envgen.environment import Source
 from envgen.errors import DataError
 from envgen.mapf import benchmark
 from envgen.mapf.benchmark import (
     AGENTS,
     EVERYTHING,
-    HOLE_RATIOS,
     SUBSETS,
     SUITE,
     Item,
-    build,
     load_suite,
     read_items,
-    sizes_of,
     suite_identities,
 )
 from envgen.mapf.problem import identity
 from envgen.mapf.prompts import PromptStyle
+from envgen.mapf.sampler import draw_size
 from envgen.mapf.solver.solve import solve_many
 from envgen.mapf.verifier import verify_plan
+
+HOLE_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
+EACH = 10
+"""Instances of a subset, a number of agents, a map size and a hole ratio."""
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,23 @@ def test_stored_solutions_are_optimal_and_labels_are_those_of_the_solver(suite: 
         assert verify_plan(item.instance.problem, stored.plan, solution.sum_of_costs).optimal
 
 
+def draw_again(agents: int, size: int) -> Iterator[Item]:
+    """Draw the items of the suite with these agents and map size; wait labels are rounded over a subset."""
+    seen: set[str] = set()
+    classes = [(count, side) for count in AGENTS for side in range(count, 11)]
+    for subset, wait_ratio in SUBSETS.items():
+        for index, (shape, hole_ratio) in enumerate(product(classes, HOLE_RATIOS)):
+            if shape != (agents, size):
+                continue
+            before, after = (int(wait_ratio * EACH * number + 0.5) for number in (index, index + 1))
+            knobs = {"hole_ratio": hole_ratio, "wait_ratio": (after - before) / EACH}
+            source = Source(2026, purpose=f"benchmark-{subset}-{hole_ratio}")
+            drawn, _ = draw_size(size, knobs, EACH, agents, source, frozenset(seen))
+            seen |= {instance.id for instance in drawn}
+            for number, instance in enumerate(drawn):
+                yield Item(instance, f"{subset}/{agents}ag_{size}x{size}_hr{hole_ratio}_{number:03d}", subset)
+
+
 QUICK = {(3, 3), (3, 7), (4, 4), (4, 10), (5, 9)}
 LONG = {(5, 7)}
 """Boards of five agents that are half holes: hardly any is solvable."""
@@ -103,11 +125,11 @@ LONG = {(5, 7)}
             + [pytest.mark.long] * ((agents, size) in LONG),
         )
         for agents in AGENTS
-        for size in sizes_of(agents)
+        for size in range(agents, 11)
     ],
 )
 def test_the_suite_is_drawn_again_bit_by_bit(suite: list[Item], agents: int, size: int):
-    drawn = [item for item, _ in build([agents], [size])]
+    drawn = [*draw_again(agents, size)]
     problems = [(item, item.instance.problem) for item in suite]
     assert len(drawn) == 150
     assert drawn == [item for item, one in problems if (one.num_agents, one.size) == (agents, size)]
@@ -116,9 +138,9 @@ def test_the_suite_is_drawn_again_bit_by_bit(suite: list[Item], agents: int, siz
 @pytest.fixture
 def _moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "suite.parquet")
-    benchmark._identities.cache_clear()
+    suite_identities.cache_clear()
     yield
-    benchmark._identities.cache_clear()
+    suite_identities.cache_clear()
 
 
 @pytest.mark.usefixtures("_moved")

@@ -6,7 +6,7 @@ from typing import Any
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.mapf.board_text import from_text
-from envgen.mapf.problem import Cell, Instance, Move, Path, Problem
+from envgen.mapf.problem import MOVES, Cell, Instance, Path, Problem
 from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 
@@ -104,6 +104,6 @@ def path_of(start: Cell, moves: Sequence[str]) -> Path:
     """Return the cells visited from `start`."""
     path = [start]
     for name in moves:
-        row, column = Move(name).offset
+        row, column = MOVES[name]
         path.append((path[-1][0] + row, path[-1][1] + column))
     return tuple(path)
