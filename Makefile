@@ -96,7 +96,8 @@ $(RUN): pyproject.toml constraints.txt
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
 	$(call install,$(VENV),$(VENV)/run.txt)
 	$(BIN)/python $(PIP) --no-deps -e .
-	$(BIN)/python -m envgen.mapf.precompile
+	# Compile the solver for this machine.
+	$(BIN)/python -c 'from envgen.mapf.solver import columns, solve; solve.solve_boards(columns.pack([]))'
 	touch $(RUN)
 
 $(DEV): $(RUN)

@@ -1,7 +1,7 @@
 """Failure breakdown: what a policy got right and wrong, counted per stratum, with intervals."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -109,15 +109,21 @@ class Breakdown(Frozen):
     def overall(self) -> Counts:
         """All strata together."""
         parts = list(self.strata.values())
+        failures = dict.fromkeys(category for part in parts for category in part.failures)
+
+        def labelled(name: str) -> Labelled:
+            counts = [part.labels[name] for part in parts]
+            return Labelled(n=sum(c.n for c in counts), valid=sum(c.valid for c in counts))
+
         return Counts(
-            n=sum(p.n for p in parts),
-            valid=sum(p.valid for p in parts),
-            optimal=sum(p.optimal for p in parts),
-            failures={c: sum(p.failures.get(c, 0) for p in parts) for c in _names(p.failures for p in parts)},
-            labels={name: _labelled(parts, name) for name in _common(p.labels for p in parts)},
-            terms=_means([(p.terms, p.n) for p in parts]),
-            measures=_means([(p.measures, p.valid) for p in parts]),
-            truncated=_sum(p.truncated for p in parts),
+            n=sum(part.n for part in parts),
+            valid=sum(part.valid for part in parts),
+            optimal=sum(part.optimal for part in parts),
+            failures={name: sum(part.failures.get(name, 0) for part in parts) for name in failures},
+            labels={name: labelled(name) for name in _common([part.labels for part in parts])},
+            terms=_means([(part.terms, part.n) for part in parts]),
+            measures=_means([(part.measures, part.valid) for part in parts]),
+            truncated=_sum(part.truncated for part in parts),
         )
 
 
@@ -161,26 +167,17 @@ def _counts(space: Space, answers: list[Judged]) -> Counts:
     )
 
 
-def _labelled(parts: list[Counts], name: str) -> Labelled:
-    counts = [part.labels[name] for part in parts]
-    return Labelled(n=sum(c.n for c in counts), valid=sum(c.valid for c in counts))
-
-
-def _names(mappings: Iterable[Mapping[str, object]]) -> list[str]:
-    return list(dict.fromkeys(name for mapping in mappings for name in mapping))
-
-
-def _common(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+def _common(mappings: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the names that all mappings have."""
-    parts = list(mappings)
-    return [name for name in _names(parts) if all(name in mapping for mapping in parts)]
+    first, *others = mappings or [{}]
+    return [name for name in first if all(name in mapping for mapping in others)]
 
 
 def _means(weighted: list[tuple[dict[str, float], int]]) -> dict[str, float]:
     """The means of what all parts with a weight know; none without weight."""
     parts = [(values, weight) for values, weight in weighted if weight]
     whole = sum(weight for _, weight in parts)
-    names = _common(values for values, _ in parts)
+    names = _common([values for values, _ in parts])
     return {name: math.fsum(values[name] * weight for values, weight in parts) / whole for name in names}
 
 

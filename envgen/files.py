@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from envgen.errors import DataError, EnvwrightError, RunDirectoryError, excerpt
+from envgen.errors import DataError, RunDirectoryError, excerpt
 
 T = TypeVar("T")
 _JSON: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
@@ -162,21 +162,19 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(_JSON.dump_python(value, mode="json"), indent=1, ensure_ascii=False) + "\n")
 
 
-def read_model(
-    path: Path, model: type[T], missing: str, remedy: str, error: type[EnvwrightError] = RunDirectoryError
-) -> T:
-    """The model, or other type that pydantic knows, stored in a JSON file.
+def read_model(path: Path, model: type[T], missing: str, remedy: str) -> T:
+    """Return the model, or other type that pydantic knows, stored in a JSON file.
 
-    `error` says `missing` where there is no file, and what is wrong and `remedy` where it does not fit the
-    model.
+    RunDirectoryError says `missing` where there is no file, and what is wrong and `remedy` where it does not
+    fit the model.
     """
     try:
         return TypeAdapter(model).validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise error(missing) from None
+        raise RunDirectoryError(missing) from None
     except ValidationError as problem:
         reason = problem.errors()[0]["msg"]
-        raise error(f"{path}: damaged, or made by another version: {reason}; {remedy}") from None
+        raise RunDirectoryError(f"{path}: damaged, or made by another version: {reason}; {remedy}") from None
 
 
 def move_directory(source: Path, target: Path) -> None:

@@ -99,21 +99,21 @@ class PuzzleStratum(Frozen):
         if self.generator not in GENERATORS:
             names = ", ".join(GENERATORS)
             raise ValueError(f"generator {self.generator!r} is not allowed; expected one of {names}")
+        settings = GENERATORS[self.generator]
         for name, value in self.settings.items():
-            setting = GENERATORS[self.generator].get(name)
-            if setting is None:
-                names = ", ".join(GENERATORS[self.generator])
+            if name not in settings:
+                names = ", ".join(settings)
                 raise ValueError(f"settings.{name}: {self.generator} has no such setting; known are {names}")
-            within, kind = (
-                f"{setting.low:g} to {setting.high:g}",
-                "whole number" if setting.whole else "number",
-            )
+            low, high, whole = settings[name].low, settings[name].high, settings[name].whole
             if isinstance(value, tuple):
-                legal = setting.low <= value[0] < value[1] <= setting.high
+                legal = low <= value[0] < value[1] <= high
             else:
-                legal = setting.low <= value <= setting.high and not (setting.whole and value % 1)
+                legal = low <= value <= high and not (whole and value % 1)
             if not legal:
-                raise ValueError(f"settings.{name}: {value} is no {kind}, and no range, within {within}")
+                kind = "whole number" if whole else "number"
+                raise ValueError(
+                    f"settings.{name}: {value} is no {kind}, and no range, within {low:g} to {high:g}"
+                )
         return self
 
     @property

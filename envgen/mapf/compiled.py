@@ -44,11 +44,7 @@ def cache_directory() -> Path:
     name = f"numba-{content.hexdigest()[:16]}"
     if _settings.CACHE_DIR:
         return Path(_settings.CACHE_DIR) / name
-    for parent in (here / "__pycache__", Path(tempfile.gettempdir()) / f"envwright-{os.getuid()}"):
-        try:
-            (parent / name).mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=parent / name):
-                return parent / name
-        except OSError:
-            continue
-    return Path(tempfile.gettempdir()) / name
+    beside_sources = here / "__pycache__"
+    if os.access(beside_sources if beside_sources.exists() else here, os.W_OK):
+        return beside_sources / name
+    return Path(tempfile.gettempdir()) / f"envwright-{os.getuid()}" / name

@@ -1,5 +1,6 @@
 """Verdicts on answers: valid, optimal, or which rule the plan breaks first."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 from pydantic import Field
@@ -92,16 +93,22 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
     arrived = sum(path[-1] == agent.goal for path, agent in zip(plan, problem.agents, strict=True))
     progress = {"arrived": arrived / len(plan), "legal_steps": length, "legal_share": 1.0}
     for step in range(length + 1):
-        for check in (_illegal_move, _hole_collision, _conflict):
-            if violation := check(problem, plan, step):
-                legal_steps = max(step - 1, 0)
-                progress |= {"legal_steps": legal_steps, "legal_share": legal_steps / max(length, 1)}
-                return Verdict(valid=False, step=step, **violation, **progress)
+        for category, agent, cell, detail in _violations(problem, plan, step):
+            legal_steps = max(step - 1, 0)
+            progress |= {"legal_steps": legal_steps, "legal_share": legal_steps / max(length, 1)}
+            violation = {"category": category, "agent": agent, "step": step, "cell": cell, "detail": detail}
+            return Verdict(valid=False, **violation, **progress)
     for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
         if path[-1] != agent.goal:
-            detail = f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}"
-            missed = _violation(FailureCategory.GOAL_NOT_REACHED, index, path[-1], detail)
-            return Verdict(valid=False, step=len(path) - 1, **missed, **progress)
+            return Verdict(
+                valid=False,
+                category=FailureCategory.GOAL_NOT_REACHED,
+                agent=index,
+                step=len(path) - 1,
+                cell=path[-1],
+                detail=f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
+                **progress,
+            )
     costs = [_last_arrival(path) for path in plan]
     return Verdict(
         valid=True,
@@ -135,49 +142,38 @@ def _last_arrival(path: Path) -> int:
     return step
 
 
-def _illegal_move(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
-    """Return the first wrong start, step off the grid or jump of a step."""
-    for index, path in enumerate(plan):
-        if step >= len(path):
-            continue
-        (row, column), name, detail = path[step], f"agent {index}", ""
-        if step == 0:
-            start = problem.agents[index].start
-            if path[0] != start:
-                detail = f"{name} begins at {cell_text(path[0])}, its start is {cell_text(start)}"
-        elif not (0 <= row < problem.size and 0 <= column < problem.size):
-            detail = f"{name} leaves the {problem.size}x{problem.size} grid to {cell_text(path[step])}"
-        elif abs(row - path[step - 1][0]) + abs(column - path[step - 1][1]) > 1:
-            origin, target = cell_text(path[step - 1]), cell_text(path[step])
-            detail = f"{name} jumps from {origin} to {target}, which is no neighbour"
+def _violations(problem: Problem, plan: Plan, step: int) -> Iterator[tuple[FailureCategory, int, Cell, str]]:
+    """Yield category, agent, cell and detail of each violation in a step: illegal moves, holes, conflicts."""
+    moving = [
+        (index, path[step - 1 if step else 0], path[step])
+        for index, path in enumerate(plan)
+        if step < len(path)
+    ]
+    for index, origin, cell in moving:
+        start, (row, column), detail = problem.agents[index].start, cell, ""
+        if step == 0 and cell != start:
+            detail = f"begins at {cell_text(cell)}, its start is {cell_text(start)}"
+        elif step and not (0 <= row < problem.size and 0 <= column < problem.size):
+            detail = f"leaves the {problem.size}x{problem.size} grid to {cell_text(cell)}"
+        elif abs(row - origin[0]) + abs(column - origin[1]) > 1:
+            detail = f"jumps from {cell_text(origin)} to {cell_text(cell)}, which is no neighbour"
         if detail:
-            return _violation(FailureCategory.ILLEGAL_MOVE, index, path[step], detail)
-    return None
-
-
-def _hole_collision(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
-    for index, path in enumerate(plan):
-        if step < len(path) and path[step] in problem.holes:
-            detail = f"agent {index} enters the hole {cell_text(path[step])}"
-            return _violation(FailureCategory.HOLE_COLLISION, index, path[step], detail)
-    return None
-
-
-def _conflict(problem: Problem, plan: Plan, step: int) -> dict[str, object] | None:
-    """Return the first pair of agents that share a cell after a step, or swap cells in it."""
+            yield FailureCategory.ILLEGAL_MOVE, index, cell, f"agent {index} {detail}"
+    for index, _, cell in moving:
+        if cell in problem.holes:
+            yield (
+                FailureCategory.HOLE_COLLISION,
+                index,
+                cell,
+                f"agent {index} enters the hole {cell_text(cell)}",
+            )
     before, after = _cells_at(plan, max(step - 1, 0)), _cells_at(plan, step)
     for index, cell in enumerate(after):
         for other in range(index):
-            detail = ""
+            agents = f"agents {other} and {index}"
             if after[other] == cell:
-                detail = f"agents {other} and {index} are both in {cell_text(cell)} after step {step}"
+                detail = f"{agents} are both in {cell_text(cell)} after step {step}"
+                yield FailureCategory.CONFLICT, index, cell, detail
             elif after[other] == before[index] and before[other] == cell:
                 cells = f"{cell_text(cell)} and {cell_text(before[index])}"
-                detail = f"agents {other} and {index} swap {cells} in step {step}"
-            if detail:
-                return _violation(FailureCategory.CONFLICT, index, cell, detail)
-    return None
-
-
-def _violation(category: FailureCategory, agent: int, cell: Cell, detail: str) -> dict[str, object]:
-    return {"category": category, "agent": agent, "cell": cell, "detail": detail}
+                yield FailureCategory.CONFLICT, index, cell, f"{agents} swap {cells} in step {step}"

@@ -187,6 +187,6 @@ def test_a_stored_model_is_read_and_a_missing_or_damaged_one_says_what_to_do(tmp
     for content in ("{", "[]", '{"number": "x"}', '{"number": 1, "more": 2}'):
         path.write_text(content)
         with pytest.raises(
-            DataError, match=r"stored\.json: damaged, or made by another version: .*; write it again$"
+            RunDirectoryError, match=r"stored\.json: damaged, or made by another version: .*; write it again$"
         ):
-            read_model(path, Stored, "nothing there", "write it again", DataError)
+            read_model(path, Stored, "nothing there", "write it again")

@@ -74,14 +74,6 @@ def test_the_number_of_agents_is_what_was_asked_for(agents: int):
     assert sum(instance.solution.wait_required for instance in instances) == 3
 
 
-def test_held_out_identities_never_appear(mixed: Sample):
-    held_out = frozenset(instance.problem.id for instance in mixed[0][::2])
-    ids = {instance.problem.id for instance in sample_boards(MIXED, 100, seed=7, held_out=held_out)}
-    assert len(ids) == 100
-    assert not ids & held_out
-    assert ids & {instance.problem.id for instance in mixed[0][1::2]}
-
-
 def test_the_same_seed_gives_the_same_instances_and_report(mixed: Sample):
     assert sample(BOARDS, MIXED, 100, Source(7)) == mixed
 

@@ -126,10 +126,10 @@ def _settle(m, waits):
         result = _sets_finish(m)
         if result != FOUND:
             return result
-    for group in range(m.agents):
-        count, least = _gather(m, group), 0
-        if count == 0:
-            continue
+    for agent in range(m.agents):
+        if m.group[agent] & ((1 << agent) - 1):
+            continue  # the group of an agent before
+        count, least = _pick(m, m.group[agent]), 0
         for rank in range(count):
             least += m.excess[m.members[rank]] & 1
         spent = waits if count == m.agents or waits == ANY_WAITS else least
@@ -155,34 +155,23 @@ def _plan_in_some_order(m, waits):
 
 @compiled
 def _form_groups(m):
-    """Give agents whose diagrams meet, directly or through others, the same group number and their tables.
+    """Fill `group`, the mask of the agents whose diagrams meet, directly or through others, and their tables.
 
     Returns the size of the largest group.
     """
     for agent in range(m.agents):
-        m.group[agent] = agent
+        m.group[agent] = 1 << agent
     for j in range(1, m.agents):
         for i in range(j):
-            if fill_pair(m, i, j) and m.group[i] != m.group[j]:
-                old, new = m.group[j], m.group[i]
+            if fill_pair(m, i, j):
+                joined = m.group[i] | m.group[j]
                 for agent in range(m.agents):
-                    if m.group[agent] == old:
-                        m.group[agent] = new
+                    if (joined >> agent) & 1:
+                        m.group[agent] = joined
     largest = 0
-    for group in range(m.agents):
-        largest = max(largest, _gather(m, group))
-    return largest
-
-
-@compiled
-def _gather(m, group):
-    """Make the agents of a group the members; how many they are."""
-    count = 0
     for agent in range(m.agents):
-        if m.group[agent] == group:
-            m.members[count] = agent
-            count += 1
-    return count
+        largest = max(largest, _pick(m, m.group[agent]))
+    return largest
 
 
 @compiled

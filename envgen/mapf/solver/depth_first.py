@@ -62,13 +62,16 @@ def _seen(m, count, step):
 
 
 @compiled
-def _waiting(m, count, step):
-    """How many members wait at `step`: stay where they were, before they may have arrived."""
-    waiting = 0
+def waiting(m, count, row, step):
+    """How many members wait at `step`: stay where they were, before they may have arrived.
+
+    Their positions are in `row` and the one before.
+    """
+    waits = 0
     for rank in range(count):
-        stayed = m.position[step, rank] == m.position[step - 1, rank]
-        waiting += stayed and step <= allowed_cost(m, m.members[rank])
-    return waiting
+        stayed = m.position[row, rank] == m.position[row - 1, rank]
+        waits += stayed and step <= allowed_cost(m, m.members[rank])
+    return waits
 
 
 @compiled
@@ -113,7 +116,7 @@ def search_depth_first(m, count, waits, nodes):
             return GIVEN_UP
         m.used[step] = m.used[step - 1]
         if waits != ANY_WAITS:
-            m.used[step] += _waiting(m, count, step)
+            m.used[step] += waiting(m, count, step, step)
             if m.used[step] > waits:
                 continue
         if step == last or not _seen(m, count, step):

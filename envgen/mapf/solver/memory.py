@@ -79,7 +79,7 @@ MEMORY = np.dtype(
         ("decided", _NUMBER, (DECIDED, 3 + AGENTS)),
         ("members", _NUMBER, (AGENTS,)),  # the agents that are planned together
         ("queue", _NUMBER, (AGENTS,)),  # [rank]: who is planned after whom
-        ("group", _NUMBER, (AGENTS,)),
+        ("group", _NUMBER, (AGENTS,)),  # [agent]: mask of the agents that it gets in the way of
         ("used", _NUMBER, (LONGEST,)),
         ("position", _NUMBER, (LONGEST, AGENTS)),
         ("choices", _WORD, (LONGEST, AGENTS, 2)),

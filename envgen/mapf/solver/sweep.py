@@ -7,7 +7,7 @@ import numpy as np
 
 from envgen.mapf.compiled import compiled
 from envgen.mapf.solver.bitboard import both, either, is_empty, lowest, neighbours, only, read, without, write
-from envgen.mapf.solver.depth_first import last_step, list_choices, past_table
+from envgen.mapf.solver.depth_first import last_step, list_choices, past_table, waiting
 from envgen.mapf.solver.diagrams import allowed_cost, level_of, without_swap
 from envgen.mapf.solver.memory import ANY_WAITS, FOUND, FULL, GIVEN_UP, LAYERS, NOT_FOUND
 from envgen.mapf.solver.positions import clear, pack_states, slot_of, unpack_states
@@ -113,9 +113,8 @@ def _enter_next(m, entry, size, count, step, used, waits):
     agent, cells = m.members[count - 1], read(m.layer_cells[entry])
     moving = step <= allowed_cost(m, agent)
     counted = waits != ANY_WAITS
-    for rank in range(count - 1 if counted else 0):
-        stayed = m.position[1, rank] == m.position[0, rank]
-        used += stayed and step <= allowed_cost(m, m.members[rank])
+    if counted:
+        used += waiting(m, count - 1, 1, step)
     for staying in range(2 if counted and moving else 1):
         if used + staying > waits:
             break
