@@ -4,7 +4,7 @@ A replay runs up to the step that the verdict names, marks the offending cell, h
 viewer without animation shows its end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -118,7 +118,7 @@ class Frames(NamedTuple):
             drawsvg.AnimateTransform("translate", f"{self.duration:g}s", values, **easing, **timing)
         )
 
-    def animate_steps(self, element: Element, attribute: str, values: dict[float, object]) -> None:
+    def animate_steps(self, element: Element, attribute: str, values: Mapping[float, object]) -> None:
         """Let an attribute jump from value to value, by their times."""
         seconds, listed = f"{self.duration:g}s", ";".join(map(str, values.values()))
         timing = _timing([*values])
