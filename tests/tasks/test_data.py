@@ -82,7 +82,7 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
 def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     expected = drawn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
-    benchmark._identities.cache_clear()
+    benchmark.suite_identities.cache_clear()
     registry._load.cache_clear()
     found = drawn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
     assert (found.key, found.outputs) == (expected.key, expected.outputs)
