@@ -2,9 +2,9 @@
 
 `model: simulated` runs the whole loop in seconds, without torch: to try engineers, presets, an installation.
 It says nothing about training a language model. A skill is a logit: for each stratum that an answer is right
-and that it can be read, for each label how much harder it makes an instance. Answers are the reference, the
-reference of another instance, or unreadable; the environment judges them, and a step moves each skill by the policy
-gradient with the advantages of groups.
+and that it can be read, for each label how much harder it makes an instance. An answer is the reference, the
+reference of another instance, or unreadable; the environment judges it, and a step moves each skill by the
+policy gradient with the advantages of groups.
 """
 
 import shutil
