@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from envgen.errors import ModelError
@@ -68,6 +69,8 @@ def _check_folder(folder: Path) -> None:
     if not (folder / "chat_template.jinja").is_file() and "chat_template" not in described:
         raise ModelError(f"{folder}: chat_template.jinja is missing; use an instruction-tuned model")
     for name in sorted(shards or {"model.safetensors"}):
+        if (folder / Path(str(name)).name).is_fifo():
+            raise ModelError(f"{folder / name}: is a pipe; copy the model again")
         try:
             with safe_open(folder / Path(str(name)).name, framework="numpy"):
                 pass
@@ -130,6 +133,14 @@ def was_taught_compact(name: str) -> bool:
 
 
 def model_identity(source: str) -> str:
-    """Digest of a checkpoint directory; a hub id stands for itself."""
+    """Digest of a checkpoint directory; a hub id with the commit of its copy here, if there is one."""
     path = Path(source)
-    return file_digest(path) if path.is_dir() else source
+    if path.is_dir():
+        return file_digest(path)
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    with suppress(HFValidationError):
+        if isinstance(config := try_to_load_from_cache(source, "config.json"), str):
+            return f"{source}@{Path(config).parent.name}"
+    return source

@@ -99,7 +99,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
     approval: Literal["none", "required"] | None = None
     """`required`: a person decides on each proposed config before the next stage. Left out: as in the run
     that is continued."""
-    model: str
+    model: str = Field(pattern=r"^[^\x00-\x1f]{1,500}$")
     """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id."""
     seed: Seed = 0
     """Seed of everything random but the validation set. The same preset and seed give the same data sets."""
@@ -337,10 +337,15 @@ def set_field(raw: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
     node: dict[Any, Any] = raw
     for part in parents:
-        key = int(part) if part.isdecimal() else part
+        key = _key(node, part)
         if node.get(key) is None:
             node[key] = {}
         node = node[key]
         if not isinstance(node, dict):
             raise ConfigError(f"--set {dotted}: {part!r} is a value, not a group of fields")
-    node[int(last) if last.isdecimal() else last] = value
+    node[_key(node, last)] = value
+
+
+def _key(node: dict[Any, Any], part: str) -> str | int:
+    """The key that a part of a dotted name means: YAML reads digits as a number, JSON has them as text."""
+    return int(part) if part.isdecimal() and part not in node else part

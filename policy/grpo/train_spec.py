@@ -1,6 +1,7 @@
 """Spec of the training child, and which of TRL's options a preset may set. Imports without torch."""
 
 import json
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,6 +125,8 @@ def check_trl_options(options: dict[str, Any]) -> None:
                 f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave "
                 f"it out for {DEFAULTS[name]}"
             )
+    if isinstance(rate := options.get("learning_rate"), int | float) and not 0 <= rate < inf:
+        raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
     if "report_to" in options:
         raise ConfigError("trl.report_to: set training.report_to instead, as [tensorboard] or [wandb]")
     if "num_train_epochs" in options:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+sys.modules["mlflow"] = None  # type: ignore[assignment]  # TRL imports it where it is installed; two seconds, for nothing
 import pyarrow as pa
 import torch
 from datasets import Dataset

@@ -78,3 +78,11 @@ def test_overrides_reach_every_depth(file: Path):
 )
 def test_an_override_that_fits_nowhere_is_refused(key: str, value: object, expected: str):
     assert expected in complaint("micro", {key: value})
+
+
+def test_a_numbered_key_of_a_preset_in_json_is_set_and_not_added(file: Path):
+    whole = load_preset(str(file)).model_dump_json()
+    preset = load_preset(whole, {"default_config.sizes.3.wait_ratio": 0.75})
+    before, after = load_preset(whole).default_config.strata, preset.default_config.strata
+    assert after["3"].knobs == {**before["3"].knobs, "wait_ratio": 0.75}
+    assert after.keys() == before.keys()

@@ -63,3 +63,13 @@ def test_the_identity_is_that_of_the_content(checkpoint: Path):
     changed = model_identity(str(moved))
     (moved / "model.safetensors").rename(moved / "model-2.safetensors")
     assert len({before, changed, model_identity(str(moved))}) == 3, "names of files count too"
+
+
+def test_a_model_of_the_hub_is_known_by_the_commit_of_its_copy_here(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert model_identity("org/model") == "org/model"
+    folder, commit = tmp_path / "models--org--model", "1234567890" * 4
+    for path, text in {f"snapshots/{commit}/config.json": "{}", "refs/main": commit}.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text)
+    assert model_identity("org/model") == f"org/model@{commit}"
