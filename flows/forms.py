@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from envgen.errors import validated
 from envgen.frozen import Frozen
-from infra.config.preset import parse_override
+from infra.config.dotted import parse_override
 
 _SET = "Any other field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name."
 

@@ -36,7 +36,8 @@ from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.analysis.spec import SHARED, engineer_variant
-from infra.config.preset import Preset, leaves
+from infra.config.dotted import leaves
+from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.formats import rate_names
 from infra.runs import files

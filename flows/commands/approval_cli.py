@@ -9,7 +9,7 @@ from envgen.errors import ConfigError
 from envgen.space import Space
 from envgen.terminal import console, say
 from flows.commands.terminal import RUN
-from infra.config.preset import parse_override
+from infra.config.dotted import parse_override
 from infra.config.settings import Settings
 from infra.results import Decision, Verdict
 from infra.runs.files import CURRICULUM, PROPOSAL

@@ -9,7 +9,7 @@ from rich.table import Table
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import JSON, plain_table, print_json, show_log
-from infra.config.preset import parse_override
+from infra.config.dotted import parse_override
 from infra.config.recipe import load_recipe, warm_start
 from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model

@@ -19,7 +19,8 @@ from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.seeds import Seed
 from envgen.space import Space
-from envgen.yaml_files import YAML_ERRORS, load_yaml, read_yaml
+from envgen.yaml_files import read_yaml
+from infra.config.dotted import set_field
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import is_simulated, max_positions, prompt_tokens, was_taught_compact
@@ -308,44 +309,3 @@ def preset_path(name: str) -> Path:
             f"{name}: no such preset; {hint}the shipped ones are {shipped}, or give the path of a YAML file"
         )
     return path
-
-
-def parse_override(text: str) -> tuple[str, Any]:
-    """`a.b=c` as (dotted key, value); the value is read as YAML."""
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise ConfigError(f"--set {text!r}: expected KEY=VALUE, for example --set trl.learning_rate=1e-4")
-    try:
-        return key, load_yaml(value)
-    except YAML_ERRORS:
-        return key, value
-
-
-def leaves(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Return dotted name -> value of nested fields; an empty mapping is a value."""
-    values: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, dict) and value:
-            values |= leaves(value, f"{above}{name}.")
-        else:
-            values[f"{above}{name}"] = value
-    return values
-
-
-def set_field(raw: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a field of YAML that was read, by its dotted key; ConfigError if it lies in a value."""
-    *parents, last = dotted.split(".")
-    node: dict[Any, Any] = raw
-    for part in parents:
-        key = _key(node, part)
-        if node.get(key) is None:
-            node[key] = {}
-        node = node[key]
-        if not isinstance(node, dict):
-            raise ConfigError(f"--set {dotted}: {part!r} is a value, not a group of fields")
-    node[_key(node, last)] = value
-
-
-def _key(node: dict[Any, Any], part: str) -> str | int:
-    """The key that a part of a dotted name means: YAML reads digits as a number, JSON has them as text."""
-    return int(part) if part.isdecimal() and part not in node else part

@@ -9,7 +9,8 @@ from envgen.config import SHARE
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.registry import DEFAULT, ENVIRONMENTS, EnvironmentSpec
 from envgen.yaml_files import read_yaml
-from infra.config.preset import load_preset, preset_path, set_field, shipped_presets
+from infra.config.dotted import set_field
+from infra.config.preset import load_preset, preset_path, shipped_presets
 from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 
 

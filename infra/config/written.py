@@ -6,7 +6,8 @@ import textwrap
 
 from envgen.errors import EnvwrightError
 from envgen.yaml_files import dump_yaml, read_yaml
-from infra.config.preset import Preset, leaves, load_preset, preset_path, shipped_presets
+from infra.config.dotted import leaves
+from infra.config.preset import Preset, load_preset, preset_path, shipped_presets
 from infra.config.settings import checked_name
 
 OWN_OPTIONS = {"seed", "stages", "engineer.name", "engineer.variant", "approval"}

@@ -14,7 +14,8 @@ from envgen.errors import RunDirectoryError
 from envgen.files import check_unused, digest, file_digest
 from envgen.frozen import Frozen
 from envgen.sampling import attainable, sample
-from infra.config.preset import Preset, leaves
+from infra.config.dotted import leaves
+from infra.config.preset import Preset
 from infra.config.written import overrides, preset_source
 from infra.results import Decision
 from infra.runs.files import (

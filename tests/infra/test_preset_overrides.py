@@ -6,7 +6,8 @@ import pytest
 from small_preset import complaint
 
 from envgen.errors import ConfigError
-from infra.config.preset import load_preset, parse_override
+from infra.config.dotted import parse_override
+from infra.config.preset import load_preset
 
 
 def test_off_is_a_word_and_true_is_a_boolean(file: Path):

@@ -18,7 +18,8 @@ from envgen.files import write_json
 from envgen.mapf.environment import MapfFrozenLake
 from envgen.mapf.verifier import FailureCategory
 from envgen.sampling import sample
-from infra.config.preset import load_preset, parse_override
+from infra.config.dotted import parse_override
+from infra.config.preset import load_preset
 from infra.formats import interval, percent
 from infra.report import examples
 from infra.report.page import write_report

@@ -12,7 +12,8 @@ from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
 from flows.parameters import ComparisonOptions, chosen_comparison
-from infra.config.preset import load_preset, parse_override
+from infra.config.dotted import parse_override
+from infra.config.preset import load_preset
 from infra.markdown import result_markdown
 from infra.results import CurriculumResults, Decision
 from infra.runs.files import RESULTS

@@ -21,7 +21,7 @@ from infra.analysis.gather import Finished, gather
 from infra.analysis.results import Against, ComparisonResults, Pair, State, read_comparison_results
 from infra.analysis.spec import plan
 from infra.analysis.statistics import Effect
-from infra.config.preset import parse_override
+from infra.config.dotted import parse_override
 from infra.results import Made
 from infra.tables import arms
 from tasks import compare as publishing
