@@ -42,11 +42,6 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
     assert fields["approval"]["enum"] == ["none", "required"]
 
 
-def test_what_is_left_out_keeps_the_value_of_the_preset():
-    preset, name = chosen_curriculum("micro", "", CurriculumOptions(seed=3))
-    assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
-
-
 def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     preset = load_preset("micro", {"instances": 24, "engineer.name": "window"})
@@ -60,26 +55,20 @@ def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: py
 
 
 def test_weights_that_are_not_there_are_said_before_anything_runs():
-    for settings, complaint in (({"model": "./nowhere"}, "no checkpoint there"),):
-        with pytest.raises(ModelError, match=complaint):
-            chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
-        with pytest.raises(ModelError, match=complaint):
-            chosen_comparison("micro", "", ComparisonOptions(settings=settings))
+    settings = {"model": "./nowhere"}
+    with pytest.raises(ModelError, match="no checkpoint there"):
+        chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
+    with pytest.raises(ModelError, match="no checkpoint there"):
+        chosen_comparison("micro", "", ComparisonOptions(model="./nowhere"))
 
 
-def test_what_is_given_overrides_the_preset_even_with_the_default_of_the_form():
-    preset, name = chosen_curriculum(
-        "micro",
-        "mine",
-        CurriculumOptions(stages=3, gate="rollback", approval="required", settings={"instances": 24}),
-    )
-    assert (preset.stages, preset.engineer.gate, preset.approval, preset.instances, name) == (
-        3,
-        "rollback",
-        "required",
-        24,
-        "mine",
-    )
+def test_options_override_the_preset_and_what_is_left_out_keeps_its_value():
+    preset, name = chosen_curriculum("micro", "", CurriculumOptions(seed=3))
+    assert (preset.stages, preset.seed, name) == (2, 3, "micro-checkpoint-V6-s3")
+    options = CurriculumOptions(stages=3, gate="rollback", approval="required", settings={"instances": 24})
+    preset, name = chosen_curriculum("micro", "mine", options)
+    assert (preset.stages, preset.engineer.gate, preset.approval) == (3, "rollback", "required")
+    assert (preset.instances, name) == (24, "mine")
 
 
 def test_stored_parameters_mean_the_same_when_they_are_read_again():
