@@ -14,8 +14,6 @@ from envgen.errors import validated
 from envgen.frozen import Frozen
 from infra.config.dotted import parse_override
 
-_SET = "Any other field of the preset, as a.b=c; may be repeated. engineer.options are of engineer.name."
-
 
 def _without_defaults(schema: dict[str, Any]) -> None:
     """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset
@@ -81,7 +79,9 @@ def _option(field: FieldInfo) -> Any:
     """The annotation with which typer reads a field; the form checks the rest."""
     kinds = [field.annotation, get_origin(field.annotation), *get_args(field.annotation)]
     if dict in kinds:
-        return Annotated[list[str] | None, typer.Option("--set", help=_SET)]
+        return Annotated[
+            list[str] | None, typer.Option("--set", help=f"{field.description} May be repeated.")
+        ]
     read_as = next((kind for kind in (int, float) if kind in kinds and list not in kinds), str)
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     choices: Any = extra.get("enum") or (get_args(field.annotation) if Literal in kinds else ())

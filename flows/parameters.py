@@ -50,7 +50,7 @@ class PresetOptions(OptionsForm):
     prompt_style: str = field_of(Preset, "prompt_style")
     max_answer_tokens: int = field_of(Preset, "max_answer_tokens")
     settings: dict[str, Any] = Field(default_factory=dict, title="Other settings")
-    """Any other field of the preset, dotted: {"validation.instances": 8, "trl.learning_rate": 1e-4}."""
+    """Any other field of the preset by its dotted name, as trl.learning_rate=1e-4."""
 
     @property
     def overrides(self) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """`envwright warmstart`: warm-start a base policy."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import Field
 from rich.table import Table
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import JSON, plain_table, print_json, show_log
-from infra.config.dotted import parse_override
+from flows.forms import OptionsForm, takes_options
 from infra.config.recipe import load_recipe, warm_start
 from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model
@@ -17,6 +18,24 @@ from policy.grpo.check import CheckSpec, plan_training
 from policy.tiny.spec import RATES, BootstrapRecipe, Taught
 
 
+class WarmStartOptions(OptionsForm):
+    """What is taught, and to which model."""
+
+    recipe: str = ""
+    """Recipe, YAML; the recipe of the shipped base policy if left out."""
+    model: str = ""
+    """Chat model to teach, with its own tokenizer and chat template: a hub id or a folder."""
+    environment: str = ""
+    """Environment whose reference answers are taught; mapf-frozenlake if left out."""
+    style: str = ""
+    """How instances are put into words; the usual way if left out."""
+    preset: str = ""
+    """Preset that the policy is for: its model, environment, style and first config, unless named here."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Any field of the recipe, as steps=150."""
+
+
+@takes_options(WarmStartOptions)
 def warmstart(
     output: Annotated[
         Path,
@@ -26,32 +45,7 @@ def warmstart(
             help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.",
         ),
     ],
-    recipe: Annotated[
-        Path | None, typer.Option(help="Recipe, YAML; the recipe of the shipped base policy if left out.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Chat model to teach, with its own tokenizer and chat template: a hub id or a folder."
-        ),
-    ] = None,
-    environment: Annotated[
-        str | None,
-        typer.Option(help="Environment whose reference answers it is taught; mapf-frozenlake if left out."),
-    ] = None,
-    style: Annotated[
-        str | None, typer.Option(help="How instances are put into words; the usual way if left out.")
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Preset that the policy is for: its model, environment, style and first config, unless said"
-            " otherwise."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any field of the recipe, as a=b; may be repeated.")
-    ] = None,
+    options: WarmStartOptions,
     json_: JSON = False,
 ) -> None:
     """Warm-start a chat model from an environment's reference answers, or make a tiny policy from nothing.
@@ -60,8 +54,7 @@ def warmstart(
 
     Example: `envwright warmstart -o warm --preset smollm2-135m`
     """
-    named = {"model": model, "environment": environment, "style": style, "preset": preset}
-    chosen = _recipe(recipe, named, set_ or [])
+    chosen = _recipe(options)
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     if chosen.model is not None:
@@ -81,14 +74,15 @@ def warmstart(
     say(f"base policy: {output}")
 
 
-def _recipe(path: Path | None, named: dict[str, str | None], settings: list[str]) -> BootstrapRecipe:
-    """The recipe at `path`, a recipe for a warm start if anything is named for one, or the shipped one;
-    ConfigError if both are given."""
-    options = [name for name, value in named.items() if value is not None]
-    if path is not None and options:
-        raise ConfigError(f"--{options[0]}: the recipe {path} says this; leave one of the two out")
-    overrides = dict(map(parse_override, settings))
-    return load_recipe(path, overrides, warm_start(**named) if options else None)
+def _recipe(options: WarmStartOptions) -> BootstrapRecipe:
+    """Return the recipe of a file, of what the options name, or the shipped one; ConfigError for both."""
+    named = options.model_dump(include={"model", "environment", "style", "preset"})
+    if options.recipe and named:
+        raise ConfigError(
+            f"--{next(iter(named))}: the recipe {options.recipe} says this; leave one of the two out"
+        )
+    path = Path(options.recipe) if options.recipe else None
+    return load_recipe(path, options.settings, warm_start(**named) if named else None)
 
 
 def _taught_table(taught: Taught) -> Table:

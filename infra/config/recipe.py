@@ -39,7 +39,10 @@ def load_recipe(
 
 
 def warm_start(
-    model: str | None, environment: str | None = None, style: str | None = None, preset: str | None = None
+    model: str | None = None,
+    environment: str | None = None,
+    style: str | None = None,
+    preset: str | None = None,
 ) -> dict[str, Any]:
     """The recipe, as YAML has it, that teaches a chat model an environment, or what a preset begins with.
 
