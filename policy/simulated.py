@@ -140,18 +140,10 @@ def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
         policy, row = _step(policy, environment, spec, [instances[i] for i in batch], size, rng, faults)
         tokens += row["completion_tokens"]
         rows.append({"step": step, **row, "seconds": time.monotonic() - begun})
-        progress(
-            {
-                "step": step,
-                "steps": len(batches),
-                "steps_here": step,
-                "elapsed": time.monotonic() - started,
-                "tokens_here": tokens,
-                "reward": row["reward"],
-                "rewards/valid/mean": row["valid"],
-                "frac_reward_zero_std": row["zero_variance"],
-            }
-        )
+        done = {"step": step, "steps": len(batches), "steps_here": step, "tokens_here": tokens}
+        rates = {"rewards/valid/mean": row["valid"], "rewards/optimal/mean": row["optimal"]}
+        signal = {"reward": row["reward"], "frac_reward_zero_std": row["zero_variance"]}
+        progress({**done, **rates, **signal, "elapsed": time.monotonic() - started})
     faults.add([], last=True)
     write_table(spec.output / TRAIN_LOG, pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
     partial = spec.work / CHECKPOINT
@@ -180,9 +172,8 @@ def _step(
     """The policy after one step on the instances of a batch, and the row of the training log."""
     group, gradient = group_size(spec.trl), dict[str, float]()
     drawn = [_answers(policy, environment, instance, batch, group, rng) for instance in batch]
-    verdicts = environment.judge(
-        [instance for instance in batch for _ in range(group)], [text for texts, _ in drawn for text in texts]
-    )
+    texts = [text for texts, _ in drawn for text in texts]
+    verdicts = environment.judge([instance for instance in batch for _ in range(group)], texts)
     faults.add(verdicts)
     earned = [terms(environment, verdict) for verdict in verdicts]
     weights = spec.rewards.weights
@@ -202,7 +193,7 @@ def _step(
         "zero_variance": alike.mean(),
         "clipped": 0.0,
         "loss": 0.0,
-        "completion_tokens": sum(_tokens(text) for texts, _ in drawn for text in texts),
+        "completion_tokens": sum(map(_tokens, texts)),
         "strata": [
             _stratum(name, np.array(strata) == name, advantages, valid, alike)
             for name in environment.space.names
