@@ -81,10 +81,13 @@ def show(
 
 
 def _watched(directory: Path) -> RunDetail:
-    """Print the last lines of a run's log, then new ones until the run ends; return its state then."""
+    """Print new lines of a run's log until the run ends, on a terminal the last earlier ones too.
+
+    Returns the state of the run at its end.
+    """
     detail = run_detail(directory)
     lines, read = new_lines(Run(directory=directory), 0)
-    lines = lines[-LOG_LINES:] if detail.state is RunState.RUNNING else []
+    lines = lines[-LOG_LINES:] if console.is_terminal and detail.state is RunState.RUNNING else []
     while True:
         for line in lines:
             say(line)
