@@ -71,8 +71,8 @@ def points(client: MlflowClient, run: MlflowRun, metric: str) -> list[tuple[int,
     return sorted((entry.step, entry.value) for entry in history)
 
 
-def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
-    client: MlflowClient, tmp_path: Path
+def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_stage(
+    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
     addresses = log_stages(run, 1)
@@ -98,6 +98,16 @@ def test_a_curriculum_is_a_run_with_a_run_a_model_and_data_sets_for_each_stage(
     assert {"proposal.json", "manifest.json"} <= files
     assert "report.html" in {artifact.path for artifact in client.list_artifacts(root.info.run_id)}
     assert addresses
+    assert is_logged(run.directory)
+    copy = shutil.copytree(run.directory, tmp_path / "elsewhere" / "chain")
+    for directory in (run.directory, copy):
+        log_stages(RunRef(directory=directory, preset=run.preset), 1)
+    after = logged_runs(client, "chain")
+    assert [entry.info.run_id for entry in after.values()] == [entry.info.run_id for entry in runs.values()]
+    assert points(client, after[None], "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
+    log_stages(run, 1)
+    assert len(logged_runs(MlflowClient(f"sqlite:///{tmp_path}/other.db"), "chain")) == 4
 
 
 def test_a_stage_has_a_running_run_with_points_while_it_trains_and_keeps_it_when_it_is_resumed(
@@ -146,25 +156,14 @@ def test_a_comparison_that_is_called_again_has_each_point_once(client: MlflowCli
     assert run.data.metrics["valid/fixed"] == 0.5
 
 
-def test_a_stage_is_logged_once_also_from_a_copy_and_again_in_a_new_store(
-    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    run = finished_run(tmp_path / "runs" / "moved", (3, 5, 7), preset("moved"))
-    log_stages(run, 1)
-    before = {number: entry.info.run_id for number, entry in logged_runs(client, "moved").items()}
-    there = shutil.copytree(run.directory, tmp_path / "elsewhere" / "moved")
-    for directory in (run.directory, there):
-        log_stages(RunRef(directory=directory, preset=run.preset), 1)
-    after = logged_runs(client, "moved")
-    assert {number: entry.info.run_id for number, entry in after.items()} == before
-    assert points(client, after[None], "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
-    assert is_logged(run.directory)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    log_stages(run, 1)
-    assert len(logged_runs(MlflowClient(f"sqlite:///{tmp_path}/other.db"), "moved")) == 4
+def traced(run: RunRef, **more: object) -> None:
+    """The engineer is asked after stage 0."""
+    trace = mlflow_log.start_trace(run, 0)
+    assert trace
+    mlflow_log.end_trace(trace, asked(0, shares(0.5), **more))
 
 
-def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
+def test_a_stage_done_again_or_cut_off_has_one_run_with_its_model_and_traces_of_its_design_calls(
     client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     run = finished_run(tmp_path / "runs" / "again", (3, 5), preset("again"))
@@ -178,31 +177,16 @@ def test_a_stage_that_was_done_again_or_cut_off_replaces_what_was_logged(
     run.write(MANIFEST, {"stage": 0, "seconds": {}, "again": True}, 0)
     mlflow_log.start_curriculum(run)
     traced(run)
+    traced(run, attempts=(), fallback="the model could not answer: it is down")
     log_stages(run, 0)
     second = logged_runs(client, "again")["0"]
     assert second.info.run_id != first.info.run_id
-    experiment = second.info.experiment_id
-    assert len(client.search_logged_models([experiment])) == 2, "of the base policy and of stage 0"
-    assert len(client.search_traces(locations=[experiment])) == 1
-
-
-def traced(run: RunRef, **more: object) -> None:
-    """The engineer is asked after stage 0."""
-    trace = mlflow_log.start_trace(run, 0)
-    assert trace
-    mlflow_log.end_trace(trace, asked(0, shares(0.5), **more))
-
-
-def test_a_design_call_is_a_trace_of_the_stage_with_its_answers_and_tokens(
-    client: MlflowClient, tmp_path: Path
-):
-    run = finished_run(tmp_path / "runs" / "traced", (3, 5), preset("traced"))
-    mlflow_log.start_curriculum(run)
-    traced(run)
-    traced(run, attempts=(), fallback="the model could not answer: it is down")
-    log_stages(run, 0)
-    stage = logged_runs(client, "traced")["0"]
-    failed, answered = client.search_traces(locations=[stage.info.experiment_id], run_id=stage.info.run_id)
+    place = [second.info.experiment_id]
+    assert len(client.search_logged_models(place)) == 2, "of the base policy and of stage 0"
+    failed, answered = client.search_traces(locations=place)
+    assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in (failed, answered)} == {
+        second.info.run_id
+    }
     assert (failed.info.state.value, answered.info.state.value) == ("ERROR", "OK")
     [span] = answered.data.spans
     assert (span.name, span.inputs["messages"][0]["content"]) == ("design stage 1", "Design after stage 0.")
