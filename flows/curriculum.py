@@ -7,12 +7,12 @@ from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
 
+from engineer.engineers.registry import variant_label
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError, RunDirectoryError
 from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
-from infra.analysis.spec import engineer_variant
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.formats import duration
@@ -171,7 +171,8 @@ def _published(run: RunRef, done: int) -> CurriculumResults | None:
 
 
 def _stages(run: RunRef) -> CurriculumResults:
-    preset, variant = run.preset, engineer_variant(run.preset.engineer)
+    preset, engineer = run.preset, run.preset.engineer
+    variant = variant_label(engineer.name, engineer.variant)
     done = _complete(run)
     results, places, validation = _published(run, done), dict[str, str](), None
     if results and done:

@@ -29,23 +29,23 @@ from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from pydantic import ValidationError
 
+from engineer.engineers.registry import variant_label
 from engineer.gate import BASE_POLICY
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
-from infra.analysis.spec import SHARED, engineer_variant
 from infra.config.dotted import leaves
 from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.formats import rate_names
 from infra.runs import files
+from infra.runs.fork import SHARED
 from infra.runs.lock import holder
 from infra.runs.run import RunRef
 
-IDS = "mlflow.json"
-Texts = dict[str, str]
+IDS, Texts = "mlflow.json", dict[str, str]
 Points = dict[str, list[tuple[int, float]]]
 """Name of a metric -> (step, value)."""
 _SERIES = {
@@ -103,9 +103,10 @@ def start_stage(run: RunRef, number: int) -> Ids | None:
 
 def log_progress(ids: Ids, entries: list[dict[str, Any]]) -> Ids:
     """Log progress entries of the trainer to the run of a stage; return its ids."""
-    points: Points = {}
-    for name, key in _SERIES.items():
-        points[f"train/{name}"] = [(entry["step"], entry[key]) for entry in entries if key in entry]
+    points = {
+        f"train/{name}": [(entry["step"], entry[key]) for entry in entries if key in entry]
+        for name, key in _SERIES.items()
+    }
     _log_points(connect(), ids.run, points)
     return ids
 
@@ -201,8 +202,7 @@ def _read_ids(folder: Path) -> Ids | None:
 
 def _run_of(client: MlflowClient, folder: Path, name: str, tags: Texts, params: Texts, **ids: str) -> Ids:
     """Return the ids in a folder if they include `ids` and the store has their run; else create the run."""
-    stored = _read_ids(folder)
-    if stored and stored == stored.model_copy(update=ids):
+    if (stored := _read_ids(folder)) and stored == stored.model_copy(update=ids):
         with suppress(MlflowException):
             if client.get_run(stored.run).info.lifecycle_stage == "active":
                 return stored
@@ -212,9 +212,8 @@ def _run_of(client: MlflowClient, folder: Path, name: str, tags: Texts, params: 
 
 
 def _write_ids(folder: Path, ids: Ids, **fields: str) -> Ids:
-    ids = ids.model_copy(update=fields)
-    write_json(folder / IDS, ids)
-    return ids
+    write_json(folder / IDS, changed := ids.model_copy(update=fields))
+    return changed
 
 
 def _experiment(client: MlflowClient, name: str) -> str:
@@ -235,17 +234,17 @@ def _experiment(client: MlflowClient, name: str) -> str:
 def _curriculum(client: MlflowClient, run: RunRef) -> Ids:
     """Return the ids of the run of a curriculum, which is created if it is new."""
     above, params = Settings().parent_run, _columns(run.preset) | preset_params(run.preset)
-    tags = {"level": "curriculum"} | ({MLFLOW_PARENT_RUN_ID: above} if above else {})
-    if above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}"):
-        tags["level"] = "shared stage"
+    shared = above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
+    level = {"level": "shared stage" if shared else "curriculum"}
+    tags = level | ({MLFLOW_PARENT_RUN_ID: above} if above else {})
     experiment = client.get_run(above).info.experiment_id if above else _experiment(client, run.preset.name)
     return _run_of(client, run.directory, run.name, tags, params, experiment=experiment)
 
 
 def _columns(preset: Preset) -> Texts:
     """Return what runs are compared by."""
-    variant = engineer_variant(preset.engineer)
-    return {"engineer variant": variant, "seed": str(preset.seed), "preset": preset.name}
+    engineer = variant_label(preset.engineer.name, preset.engineer.variant)
+    return {"engineer variant": engineer, "seed": str(preset.seed), "preset": preset.name}
 
 
 def _stage_run(client: MlflowClient, run: RunRef, number: int, root: Ids) -> Ids:

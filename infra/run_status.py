@@ -8,14 +8,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from engineer.engineers.registry import variant_label
 from engineer.gate import BASE_POLICY
 from envgen.breakdown import Rate
 from envgen.errors import EnvwrightError
 from envgen.frozen import Frozen
-from infra.analysis.spec import SPEC_FILE, engineer_variant
 from infra.config.settings import RESERVED, Settings
 from infra.results import Made
-from infra.runs.files import BREAKDOWN, CURRICULUM, REPORT, RESULTS
+from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import new_lines
@@ -155,7 +155,7 @@ def _status(run: RunRef) -> RunStatus:
     return RunStatus(
         **_disk(run.directory),
         preset=run.preset.name,
-        engineer=engineer_variant(run.preset.engineer),
+        engineer=variant_label(run.preset.engineer.name, run.preset.engineer.variant),
         done=len(run.read(RESULTS).stages) if complete else 0,
         stages=run.preset.stages,
         state=_state(run),
@@ -189,7 +189,7 @@ def _rates(run: Run) -> Iterator[PolicyRates]:
 def _next(run: RunRef, status: RunStatus) -> tuple[str, tuple[str, ...]]:
     """Return what a person can do about a run, and the commands for it."""
     above = run.directory.parent
-    if (above / SPEC_FILE).exists():
+    if (above / COMPARISON).exists():
         goes_on, resume = f"the command of {above.name} goes on with it", []
     else:
         resume = [run_command(run.name, run.preset, run.preset.stages)]

@@ -5,8 +5,6 @@ from typing import Any
 from prefect import task
 
 from envgen.errors import RunDirectoryError
-from infra.report.card import write_card
-from infra.report.page import write_report
 from infra.results import CurriculumResults
 from infra.run_status import run_name
 from infra.runs.files import MANIFEST, RESULTS
@@ -39,6 +37,9 @@ def _manifest(run: Run, stage: int) -> dict[str, Any]:
 def publish(run: RunRef, stage: int) -> CurriculumResults:
     """Rewrite results and report once a stage is complete, and write the card of its checkpoint: what was
     published of those before it stands."""
+    from infra.report.card import write_card  # what draws is loaded once there is something to draw
+    from infra.report.page import write_report
+
     results = results_with(run, stage)
     run.write(RESULTS, results)
     for write in (lambda: write_card(run, results, stage), lambda: write_report(run.directory)):

@@ -43,6 +43,18 @@ def find_engineer(name: str) -> Engineer[Any]:
     return _ENGINEERS.load(name)
 
 
+def reads_context(name: str) -> bool:
+    """Whether an engineer reads the context in words, so that the context variant matters."""
+    engineer = find_engineer(name)
+    return engineer.asks is not None or engineer.reads_context
+
+
+def variant_label(name: str, variant: str) -> str:
+    """How comparisons, MLflow and Prefect name an engineer: `checkpoint-V6`, or `random` if it reads no
+    context; part of file names."""
+    return f"{name}-{variant}" if reads_context(name) else name
+
+
 def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:
     """The engineer's options, defaults filled in; ConfigError names the field."""
     return validated(engineer.options, spec.options, f"engineer.options of engineer {spec.name!r}")

@@ -15,17 +15,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from engineer.context import VARIANTS
-from engineer.engineers.registry import find_engineer, resolve
-from engineer.spec import EngineerSpec
+from engineer.engineers.registry import reads_context, resolve, variant_label
 from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import check_unused, file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, load_preset
 from infra.config.written import overrides, preset_source
+from infra.runs.files import COMPARISON
+from infra.runs.fork import SHARED
 from infra.runs.run import FREE_FIELDS, changed_fields
 
-SPEC_FILE = "comparison.json"
-SHARED = "shared"
 """Stage 0 where all seeds share one; `shared-sSEED` is the stage 0 of a seed."""
 Stage0 = Literal["one", "per-seed"]
 """`one`: all seeds go on from one stage 0, so that an engineer that draws nothing makes the same first
@@ -37,13 +36,11 @@ class Arm(Frozen):
 
     engineer: str
     variant: str
-    reads: bool = False
-    """Whether the engineer reads the context in words, so that the context variant matters."""
 
     @property
     def label(self) -> str:
-        """`checkpoint-V6` if the engineer reads, `random` if not; part of file names."""
-        return f"{self.engineer}-{self.variant}" if self.reads else self.engineer
+        """`checkpoint-V6` if the engineer reads a context, `random` if not; part of file names."""
+        return variant_label(self.engineer, self.variant)
 
 
 class ComparisonSpec(Frozen):
@@ -173,7 +170,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
 
     Arms, seeds and stages may be added. RunDirectoryError names the fields of the preset that differ.
     """
-    path = directory / SPEC_FILE
+    path = directory / COMPARISON
     if not path.exists():
         check_unused(path, "comparison")
         write_json(path, wanted)
@@ -207,14 +204,16 @@ def open_comparison(directory: Path, wanted: ComparisonSpec) -> ComparisonSpec:
 
 def read_comparison(directory: Path) -> ComparisonSpec:
     """The spec of an existing comparison; RunDirectoryError if there is none."""
-    missing = f"{directory}: no comparison there ({SPEC_FILE} is missing)"
-    return read_model(directory / SPEC_FILE, ComparisonSpec, missing, "move the directory away")
+    missing = f"{directory}: no comparison there ({COMPARISON} is missing)"
+    return read_model(directory / COMPARISON, ComparisonSpec, missing, "move the directory away")
 
 
 def compare_command(spec: ComparisonSpec) -> str:
     """`envwright compare` of these arms and seeds; a preset that is not shipped is named by its file."""
     preset = spec.preset
-    arms = [f"{arm.engineer}:{arm.variant}" if arm.reads else arm.engineer for arm in spec.arms]
+    arms = [
+        f"{arm.engineer}:{arm.variant}" if reads_context(arm.engineer) else arm.engineer for arm in spec.arms
+    ]
     options = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]
     options += ["--stages", str(preset.stages), "--stage-0", spec.stage_0]
     options += [part for setting in overrides(preset) for part in ("--set", setting)]
@@ -232,7 +231,7 @@ def command_against_fixed(preset: Preset) -> str:
         ComparisonSpec(
             name=f"compare-{preset.name}",
             preset=preset.model_copy(update={"engineer": named}),
-            arms=(_arm("fixed", engineer.variant), _arm(engineer.name, engineer.variant)),
+            arms=tuple(Arm(engineer=name, variant=engineer.variant) for name in ("fixed", engineer.name)),
             seeds=tuple(range(preset.seed, preset.seed + 3)),
         )
     )
@@ -251,30 +250,19 @@ def _default_options(preset: Preset) -> dict[str, Any] | None:
         return None
 
 
-def _arm(engineer: str, variant: str) -> Arm:
-    entry = find_engineer(engineer)
-    return Arm(engineer=engineer, variant=variant, reads=entry.asks is not None or entry.reads_context)
-
-
-def engineer_variant(spec: EngineerSpec) -> str:
-    """Return how comparisons, MLflow and Prefect name an engineer with its context variant:
-    `checkpoint-V6`, or `random` if it reads none."""
-    return _arm(spec.name, spec.variant).label
-
-
 def _arms(engineers: Sequence[str], variants: Sequence[str]) -> list[Arm]:
     """Return an arm for each engineer, or for each of the `variants` if it reads a context and names none."""
     arms: list[Arm] = []
     for item in engineers:
         engineer, colon, variant = item.partition(":")
-        reads = _arm(engineer, variants[0]).reads
+        reads = reads_context(engineer)
         if colon and not reads:
             raise ConfigError(
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
                 f"write {engineer}"
             )
         names = [variant] if colon else variants if reads else variants[:1]
-        arms += [_arm(engineer, name) for name in names]
+        arms += [Arm(engineer=engineer, variant=name) for name in names]
     for arm in arms:
         if arm.variant not in VARIANTS:
             near = difflib.get_close_matches(arm.variant.upper(), VARIANTS, n=1, cutoff=0.3)

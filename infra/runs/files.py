@@ -87,6 +87,8 @@ def _read_results(path: Path) -> CurriculumResults:
     return read_model(path, CurriculumResults, missing, "run the same command again to rewrite it")
 
 
+COMPARISON = "comparison.json"
+"""In the folder of a comparison: what it compares."""
 # Of a run.
 CURRICULUM = File("curriculum.json", _read_curriculum)
 RESULTS = File(RESULTS_NAME, _read_results)

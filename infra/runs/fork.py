@@ -12,6 +12,8 @@ from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
 from infra.runs.steps import RECORDS, read_record
 
+SHARED = "shared"
+"""Name of the run whose stage 0 the runs of a comparison start from."""
 STAGE_STEPS = ("generate", "train", "evaluate", "summarize")
 
 

@@ -66,7 +66,7 @@ def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(
     def broken(directory: Path) -> None:
         raise KeyError("a column")
 
-    monkeypatch.setattr("tasks.publish.write_report", broken)
+    monkeypatch.setattr("infra.report.page.write_report", broken)
     results = publish.fn(run[0], 0)
     assert run[0].read(RESULTS) == results
     assert "`envwright report " in caplog.text
