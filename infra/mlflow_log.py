@@ -45,7 +45,8 @@ from infra.runs.fork import SHARED
 from infra.runs.lock import holder
 from infra.runs.run import RunRef
 
-IDS, Texts = "mlflow.json", dict[str, str]
+IDS = "mlflow.json"
+Texts = dict[str, str]
 Points = dict[str, list[tuple[int, float]]]
 """Name of a metric -> (step, value)."""
 _SERIES = {
@@ -148,12 +149,11 @@ def start_trace(run: RunRef, stage: int) -> LiveSpan | None:
 
 def end_trace(span: LiveSpan, proposal: Proposal) -> None:
     """End the trace of a design call with the prompt, the answers, their tokens and the proposal."""
-    read, written = proposal.prompt_tokens, proposal.completion_tokens
-    usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-    span.set_attribute(SpanAttributeKey.CHAT_USAGE, usage)
+    counts = {"input_tokens": proposal.prompt_tokens, "output_tokens": proposal.completion_tokens}
+    span.set_attribute(SpanAttributeKey.CHAT_USAGE, counts | {"total_tokens": sum(counts.values())})
     span.set_inputs({"messages": [{"role": "user", "content": proposal.prompt}]})
-    outputs = proposal.model_dump(mode="json", exclude={"prompt"})
-    span.end(outputs, status="ERROR" if proposal.fallback else "OK")
+    status = "ERROR" if proposal.fallback else "OK"
+    span.end(proposal.model_dump(mode="json", exclude={"prompt"}), status=status)
 
 
 def start_comparison(directory: Path, name: str, preset: str, params: Texts) -> Ids:
@@ -226,8 +226,8 @@ def _experiment(client: MlflowClient, name: str) -> str:
     tags = {"mlflow.sharedViewState.arms": view, "mlflow.experimentKind": "custom_model_development"}
     local = None if settings.tracking_uri.startswith("http") else settings.runs.resolve() / "mlartifacts"
     created = client.create_experiment(name, local and local.as_uri(), tags=tags)
-    note = f"[Rates by stage, a line for each arm]({view_address(created)})"
-    client.set_experiment_tag(created, MLFLOW_RUN_NOTE, note)
+    link = f"[Rates by stage, a line for each arm]({view_address(created)})"
+    client.set_experiment_tag(created, MLFLOW_RUN_NOTE, link)
     return created
 
 
@@ -235,8 +235,8 @@ def _curriculum(client: MlflowClient, run: RunRef) -> Ids:
     """Return the ids of the run of a curriculum, which is created if it is new."""
     above, params = Settings().parent_run, _columns(run.preset) | preset_params(run.preset)
     shared = above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
-    level = {"level": "shared stage" if shared else "curriculum"}
-    tags = level | ({MLFLOW_PARENT_RUN_ID: above} if above else {})
+    parent = {MLFLOW_PARENT_RUN_ID: above} if above else {}
+    tags = {"level": "shared stage" if shared else "curriculum", **parent}
     experiment = client.get_run(above).info.experiment_id if above else _experiment(client, run.preset.name)
     return _run_of(client, run.directory, run.name, tags, params, experiment=experiment)
 
@@ -277,8 +277,8 @@ def _log_until(client: MlflowClient, run: RunRef, stage: int, root: Ids) -> None
         ids = _read_ids(run.folder(number))
         if ids is None or (ids.parent, ids.manifest) != (root.run, manifest):
             parent = None if number == BASE_POLICY else stages[run.parent(number)]
-            ids = _log_stage(client, run, number, root, parent)
-            ids = _write_ids(run.folder(number), ids, manifest=manifest)
+            logged = _log_stage(client, run, number, root, parent)
+            ids = _write_ids(run.folder(number), logged, manifest=manifest)
         stages[number] = ids
 
 
@@ -319,7 +319,7 @@ def _rates(space: Space, breakdown: Breakdown) -> dict[str, float]:
 
 def _model(run: RunRef, number: int, experiment: str, parent: Ids | None) -> str:
     """Create the model of a checkpoint, tagged with what it was made from; return its id."""
-    policy, name = run.policy(number), f"{run.name}-{run.folder(number).name}"
+    policy = run.policy(number)
     tags = {
         "stage": str(number),
         "digest": run.identity(number),
@@ -329,7 +329,7 @@ def _model(run: RunRef, number: int, experiment: str, parent: Ids | None) -> str
     if parent:
         digests = {"dataset_digest": files.TRAIN_DATA, "config_digest": files.CONFIG}
         tags |= {"parent": parent.model} | {key: run.digest(file, number) for key, file in digests.items()}
-    name = re.sub(r"[/:.%\"']", "-", name)  # MLflow refuses these
+    name = re.sub(r"[/:.%\"']", "-", f"{run.name}-{run.folder(number).name}")  # MLflow refuses these
     model = mlflow.create_external_model(name, tags=tags, model_type="checkpoint", experiment_id=experiment)
     mlflow.log_outputs([LoggedModelOutput(model.model_id, max(number, 0))])
     return model.model_id
