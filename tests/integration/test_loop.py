@@ -100,7 +100,7 @@ def test_a_finished_run_is_not_run_again_and_another_preset_is_refused(
     run = finished.copy_to(tmp_path)
     (run / "stage-00" / "checkpoint" / SIMULATED_STATE).write_bytes(b"nobody reads it")
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
-    store = json.loads((run / "mlflow.json").read_text())["store"]
+    store = f"sqlite:///{finished.folder / 'runs' / 'mlflow.db'}"
     there = {"MLFLOW_TRACKING_URI": store, "PREFECT_API_URL": server}
     said = envwright(tmp_path, "run", "simulated", "--stages", 2, "--json", **there)
     assert json.loads(said.stdout) == json.loads((finished.directory / "results.json").read_text())
