@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.modules["mlflow"] = None  # type: ignore[assignment]  # TRL imports it where it is installed; two seconds, for nothing
+sys.modules.setdefault("mlflow", None)  # type: ignore[arg-type]  # TRL imports it where it is installed.
 import pyarrow as pa
 import torch
 from datasets import Dataset
@@ -45,6 +45,8 @@ from policy.grpo.train_spec import (
 )
 
 gc.enable()
+if sys.modules["mlflow"] is None:
+    del sys.modules["mlflow"]
 STRATUM_METRICS = ("answers", "advantage", "valid", "zero_variance")
 """Number of answers, mean absolute advantage, shares of valid answers and of those in groups without reward
 variance; logged as `strata/STRATUM/METRIC`."""

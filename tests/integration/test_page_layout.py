@@ -69,11 +69,12 @@ def check(chromium: Browser, page_file: Path, scheme: Literal["light", "dark"], 
     assert found == {width: [] for width in WIDTHS}, f"screenshots: {screenshots}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_fits_screens_of_all_widths(
-    scheme: Literal["light", "dark"], chromium: Browser, finished: FinishedRun, tmp_path: Path
+    scheme: Literal["light", "dark"], chromium: Browser, trained: FinishedRun, tmp_path: Path
 ):
-    check(chromium, finished.directory / "report.html", scheme, tmp_path)
+    check(chromium, trained.directory / "report.html", scheme, tmp_path)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
