@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _STOPPED = "somebody asked it to end; run the same command again to go on"
-_CRASHED = "it crashed in a library; `envwright --version --verbose` shows the versions"
+_CRASHED = "it crashed in a library; `envwright --version` shows the versions"
 _MEANINGS: dict[int, str] = {
     signal.SIGKILL: "often for lack of memory; close other programs, or lower what it takes at a time",
     signal.SIGTERM: _STOPPED,

@@ -48,25 +48,19 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from infra.config.versions import code_version, library_versions, machine
 
-        typer.echo(f"envwright {code_version()}")
-        if "--verbose" in sys.argv:
-            for name, number in library_versions().items():
-                typer.echo(f"{name} {number}")
-            typer.echo(machine())
+        for name, number in {"envwright": code_version(), **library_versions()}.items():
+            typer.echo(f"{name} {number}")
+        typer.echo(machine())
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", help="With --version: libraries and machine too.", is_eager=True),
-    ] = False,
     version: Annotated[
         bool,
         typer.Option(
             "--version",
-            help="Print the version, with the commit of a checkout, and stop.",
+            help="Print the version with the commit of a checkout, libraries and machine, and stop.",
             callback=_show_version,
             is_eager=True,
         ),

@@ -39,11 +39,7 @@ def result_markdown(preset: Preset, results: CurriculumResults, places: dict[str
 
     `places` are addresses by name; what is no web address is written as a path."""
     space, done, last = preset.space, len(results.stages), results.stages[-1]
-    state = (
-        f"**Waits for a decision:** {waiting}"
-        if waiting
-        else f"{done} of {preset.stages} stages are finished."
-    )
+    state = f"{done} of {preset.stages} stages are finished."
     compare = advice(results, preset)
     decided = [
         f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"

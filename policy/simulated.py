@@ -70,7 +70,7 @@ def new_policy(space: Space, world: World | None = None) -> SimulatedPolicy:
     world, skills = world or World(), dict[str, float]()
     heights = np.linspace(world.easiest, world.hardest, len(space.strata))
     for stratum, height in zip(space.strata, heights.tolist(), strict=True):
-        skills |= {stratum.name: height, _readable(stratum.name): world.readable}
+        skills |= {stratum.name: height, f"{stratum.name} readable": world.readable}
         skills |= {
             f"{stratum.name}/{knob.label.name}": world.labelled for knob in stratum.knobs if knob.label
         }
@@ -228,7 +228,7 @@ def _answers(
     names = [instance.stratum, *(f"{instance.stratum}/{label}" for label in sorted(instance.labels))]
     names = [name for name in names if name in policy.skills]
     right = expit(sum(policy.skills[name] for name in names))
-    readable = expit(policy.skills[_readable(instance.stratum)])
+    readable = expit(policy.skills[f"{instance.stratum} readable"])
     is_right, is_readable = rng.random(count) < right, rng.random(count) < readable
     wrong = [environment.reference(others[place]) for place in rng.integers(len(others), size=count)]
     best = environment.reference(instance)
@@ -238,7 +238,7 @@ def _answers(
     ]
     # What nobody can read says nothing of the rest of an answer.
     scores = dict.fromkeys(names, (is_right - right) * is_readable)
-    return texts, {**scores, _readable(instance.stratum): is_readable - readable}
+    return texts, {**scores, f"{instance.stratum} readable": is_readable - readable}
 
 
 def _moved(
@@ -260,7 +260,3 @@ def _moved(
 def _tokens(text: str) -> int:
     """A token for every four characters."""
     return len(text) // 4 + 1
-
-
-def _readable(stratum: str) -> str:
-    return f"{stratum} readable"

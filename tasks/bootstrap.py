@@ -50,13 +50,8 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
     spec = BootstrapSpec(recipe=recipe, work=work, output=output)
     files = work / "spec.json", work / "bootstrap.log"
     try:
-        run_child(
-            "policy.tiny.bootstrap",
-            spec,
-            *files,
-            _progress(problems),
-            environment=one_gpu(TrainingSettings()),
-        )
+        environment = one_gpu(TrainingSettings())
+        run_child("policy.tiny.bootstrap", spec, *files, _progress(problems), environment=environment)
     except ChildError:
         if problems:
             raise ModelError(problems[-1]) from None
@@ -72,13 +67,8 @@ def _progress(problems: list[str]) -> Callable[[dict], None]:
             problems.append(entry["problem"])
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
-            log.info(
-                "step %d of %d, loss %.3f, %.0f min left",
-                entry["step"],
-                entry["steps"],
-                entry["loss"],
-                left / 60,
-            )
+            words = "step %d of %d, loss %.3f, %.0f min left"
+            log.info(words, entry["step"], entry["steps"], entry["loss"], left / 60)
 
     return progress
 

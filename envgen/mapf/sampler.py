@@ -38,8 +38,6 @@ class SizeReport(Frozen):
     wait_instances: int
     holes: int
     """Holes per board."""
-    requested_wait_ratio: float
-    achieved_wait_ratio: float
     draws: int
     """Boards drawn until both wait classes were full."""
     undecided: int
@@ -109,8 +107,6 @@ def draw_size(
         instances=count,
         wait_instances=with_wait,
         holes=holes,
-        requested_wait_ratio=knobs["wait_ratio"],
-        achieved_wait_ratio=with_wait / count if count else 0.0,
         draws=last_used + 1,
         undecided=undecided,
     )

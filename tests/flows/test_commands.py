@@ -66,7 +66,9 @@ def test_the_help_shows_every_command_in_its_panel(envwright):
 
 
 def test_the_version_is_the_one_that_a_report_names(envwright):
-    assert envwright("--version").out == f"envwright {code_version()}\n"
+    version, *libraries = envwright("--version").out.splitlines()
+    assert version == f"envwright {code_version()}"
+    assert {"torch", "trl"} <= {line.split()[0] for line in libraries}
 
 
 def test_commands_are_completed_in_a_shell(tmp_path: Path):
