@@ -43,6 +43,7 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(
     assert "The gate rolled back: the run ends with the base policy." in (run / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_without_the_gate_the_same_run_ends_wrecked(command: list[str], tmp_path: Path, server: str):
     off = envwright(tmp_path, *command, "--name", "wrecked", PREFECT_API_URL=server).stdout
     assert "a drop; the gate is off" in off

@@ -33,7 +33,7 @@ def heeded() -> None:
     [
         (MICRO, "stage 0: step ", signal.SIGINT),
         (SIMULATED, "validation set: ", signal.SIGTERM),
-        (SIMULATED, "starting the orchestrator", signal.SIGINT),
+        pytest.param(SIMULATED, "starting the orchestrator", signal.SIGINT, marks=pytest.mark.long),
         pytest.param(MICRO, "stage 0: step ", signal.SIGHUP, marks=pytest.mark.long),
         pytest.param(MICRO, "stage 0: step ", signal.SIGKILL, marks=pytest.mark.long),
     ],
