@@ -1,9 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from envgen.errors import ModelError
-from policy.checkpoints import SHIPPED, model_identity, resolve_model
+from policy.checkpoints import SHIPPED, check_model, model_identity, resolve_model
 
 
 @pytest.fixture
@@ -73,3 +74,12 @@ def test_a_model_of_the_hub_is_known_by_the_commit_of_its_copy_here(tmp_path: Pa
         (folder / path).parent.mkdir(parents=True)
         (folder / path).write_text(text)
     assert model_identity("org/model") == f"org/model@{commit}"
+
+
+def test_a_pipe_in_place_of_weights_is_refused_and_not_read(checkpoint: Path):
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        (checkpoint / name).touch()
+    (checkpoint / "model.safetensors").unlink()
+    os.mkfifo(checkpoint / "model.safetensors")
+    with pytest.raises(ModelError, match="is a pipe"):
+        check_model(str(checkpoint))

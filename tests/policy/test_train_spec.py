@@ -35,6 +35,11 @@ def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
         check_trl_options({name: 1})
 
 
+def test_a_negative_learning_rate_is_refused():
+    with pytest.raises(ConfigError, match=r"trl\.learning_rate: -1 "):
+        check_trl_options({"learning_rate": -1})
+
+
 def test_a_token_is_refused_without_showing_it():
     with pytest.raises(ConfigError, match=r"trl\.hub_token: .* set HF_TOKEN") as refused:
         check_trl_options({"hub_token": "hf_secret"})
