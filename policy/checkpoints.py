@@ -2,7 +2,6 @@
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from envgen.errors import ModelError
@@ -133,14 +132,6 @@ def was_taught_compact(name: str) -> bool:
 
 
 def model_identity(source: str) -> str:
-    """Digest of a checkpoint directory; a hub id with the commit of its copy here, if there is one."""
+    """Digest of a checkpoint directory; a hub id stands for itself."""
     path = Path(source)
-    if path.is_dir():
-        return file_digest(path)
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    with suppress(HFValidationError):
-        if isinstance(config := try_to_load_from_cache(source, "config.json"), str):
-            return f"{source}@{Path(config).parent.name}"
-    return source
+    return file_digest(path) if path.is_dir() else source

@@ -66,16 +66,6 @@ def test_the_identity_is_that_of_the_content(checkpoint: Path):
     assert len({before, changed, model_identity(str(moved))}) == 3, "names of files count too"
 
 
-def test_a_model_of_the_hub_is_known_by_the_commit_of_its_copy_here(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert model_identity("org/model") == "org/model"
-    folder, commit = tmp_path / "models--org--model", "1234567890" * 4
-    for path, text in {f"snapshots/{commit}/config.json": "{}", "refs/main": commit}.items():
-        (folder / path).parent.mkdir(parents=True)
-        (folder / path).write_text(text)
-    assert model_identity("org/model") == f"org/model@{commit}"
-
-
 def test_a_pipe_in_place_of_weights_is_refused_and_not_read(checkpoint: Path):
     for name in ("tokenizer.json", "chat_template.jinja"):
         (checkpoint / name).touch()
