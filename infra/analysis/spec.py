@@ -9,6 +9,7 @@ import difflib
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import reads_context, resolve, variant_label
-from envgen.errors import ConfigError, RunDirectoryError
+from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
 from envgen.files import check_unused, file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, load_preset
@@ -225,8 +226,9 @@ def compare_command(spec: ComparisonSpec) -> str:
 def command_against_fixed(preset: Preset) -> str:
     """Return `envwright compare` of a preset's engineer with `fixed`, on three seeds."""
     engineer = preset.engineer
+    named_in_file = _engineer_of_file(preset) == engineer.name
     own_options = engineer.options if engineer.options != _default_options(preset) else {}
-    named = engineer.model_copy(update={"options": own_options})
+    named = engineer.model_copy(update={"options": engineer.options if named_in_file else own_options})
     command = compare_command(
         ComparisonSpec(
             name=f"compare-{preset.name}",
@@ -236,9 +238,16 @@ def command_against_fixed(preset: Preset) -> str:
         )
     )
     # Options belong to the engineer that the preset names.
-    name = ["--set", f"engineer.name={engineer.name}"] if own_options else []
+    name = ["--set", f"engineer.name={engineer.name}"] if own_options and not named_in_file else []
     unattended = ["--set", "approval=none"] if preset.approval == "required" else []
     return shlex.join([*shlex.split(command), *name, *unattended])
+
+
+def _engineer_of_file(preset: Preset) -> str:
+    """Return the engineer that the file of a preset names; empty if it cannot be read."""
+    with suppress(EnvwrightError):
+        return load_preset(preset_source(preset)).engineer.name
+    return ""
 
 
 def _default_options(preset: Preset) -> dict[str, Any] | None:

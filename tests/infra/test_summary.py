@@ -209,3 +209,9 @@ def test_the_result_on_a_curriculums_page_says_what_a_person_decided(results: Cu
     assert "- A person decided on the config of stage 1: approved with edits by Ada" in page
     assert all(sentence in page for sentence in headlines(results, "optimal"))
     assert "A person decided" not in result_markdown(preset, results, {}, "")
+
+
+def test_the_advice_repeats_no_options_of_the_engineer_that_the_preset_names(results: CurriculumResults):
+    sentence = advice(results, load_preset("simulated"))
+    assert sentence
+    assert "--set" not in sentence[1]
