@@ -1,6 +1,6 @@
 """A simulated learner: a policy that is a few numbers, and GRPO on these numbers.
 
-`model: simulated` runs the whole loop in seconds, without torch: to try engineers, presets, an installation.
+`model: simulated` runs the whole loop in a minute, without torch: to try engineers, presets, an installation.
 It says nothing about training a language model. A skill is a logit: for each stratum that an answer is right
 and that it can be read, for each label how much harder it makes an instance. An answer is the reference, the
 reference of another instance, or unreadable; the environment judges it, and a step moves each skill by the
