@@ -141,12 +141,12 @@ def _complete(run: RunRef) -> int:
 
 def _is_complete(run: RunRef, number: int) -> bool:
     """Whether the manifest of a stage names the files that its steps recorded, and they are unchanged."""
-    recorded = recorded_files(run.folder(number))
+    files = recorded_files(run.folder(number))
     try:
         named = run.read(MANIFEST, number).get("files", {})
     except RunDirectoryError:
         return False
-    return named == recorded and intact(run.folder(number), without=CHECKPOINT)
+    return named == files and intact(run.folder(number), without=CHECKPOINT)
 
 
 def _published(run: RunRef, done: int) -> CurriculumResults | None:

@@ -24,7 +24,7 @@ def boards(*sizes: int, low: float = 0.0, high: float = 0.5) -> Space:
 
 SPACE = boards(3, 5, low=0.2, high=0.4)
 SUMS: Space = Sums(SumsOptions(terms=(2, 3))).space
-"""The space of another environment: knobs that are no shares, no best answer, and words of its own."""
+"""The space of another environment, with its words: knobs that are no shares, no best answer."""
 
 
 def env_config(sizes: Mapping[int, tuple[float, float, float]]) -> EnvConfig:

@@ -36,7 +36,7 @@ def step_outputs(run: Path) -> dict[str, dict[str, str]]:
 
 
 def curriculum(runs: Path, stages: int, point: str = "") -> None:
-    """Run the curriculum, in a process of its own that is killed just before it opens or renames a file."""
+    """Run the curriculum in this process, and kill it just before it opens or renames the file `point`."""
     os.environ["ENVWRIGHT_RUNS"] = str(runs)
     from flows.curriculum import curriculum as curriculum_flow
     from flows.parameters import CurriculumOptions

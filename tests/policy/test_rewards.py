@@ -33,9 +33,9 @@ ANSWERS = {
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
 def test_an_answer_earns_its_terms(respond, expected: tuple[float, float, float]):
     for instance in INSTANCES:
-        found = terms(ENVIRONMENT, verify(instance, respond(instance)))
-        assert tuple(found[name] for name in LOGGED_TERMS) == expected
-        assert list(found) == NAMES
+        earned = terms(ENVIRONMENT, verify(instance, respond(instance)))
+        assert tuple(earned[name] for name in LOGGED_TERMS) == expected
+        assert list(earned) == NAMES
 
 
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))

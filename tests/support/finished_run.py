@@ -40,14 +40,14 @@ class FinishedRun:
 
 def finished_run(shared: Path, preset: str, server: Callable[[], str]) -> FinishedRun:
     """The run of two stages in `shared`, made against a Prefect server by the first who asks; others wait."""
-    folder, told = shared / preset, shared / f"{preset}.json"
+    folder, record = shared / preset, shared / f"{preset}.json"
     with FileLock(shared / f"{preset}.lock"):
-        if not told.exists():
+        if not record.exists():
             folder.mkdir()
             api = server()
             earlier = [run["id"] for run in flow_runs(api)]
             printed = envwright(folder, "run", preset, "--stages", 2, PREFECT_API_URL=api).stdout
             messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
             made = [run for run in flow_runs(api) if run["id"] not in earlier]
-            told.write_text(json.dumps({"printed": printed, "flow_runs": made, "messages": messages}))
-    return FinishedRun(folder=folder, name=NAMES[preset], **json.loads(told.read_text()))
+            record.write_text(json.dumps({"printed": printed, "flow_runs": made, "messages": messages}))
+    return FinishedRun(folder=folder, name=NAMES[preset], **json.loads(record.read_text()))

@@ -84,9 +84,9 @@ def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeyp
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
     benchmark.suite_identities.cache_clear()
     registry._load.cache_clear()
-    found = drawn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
-    assert (found.key, found.outputs) == (expected.key, expected.outputs)
-    assert found.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
+    without = drawn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
+    assert (without.key, without.outputs) == (expected.key, expected.outputs)
+    assert without.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
 
 
 def test_the_suite_is_part_of_the_key_of_more_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
