@@ -104,8 +104,9 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_a_crash_is_sche
 
 
 def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
-    server: str, runs: Curricula, spec: ComparisonSpec
+    server: str, runs: Curricula, spec: ComparisonSpec, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level(logging.INFO, "envwright")
     first = waiting(runs, spec)
     eventually(lambda: len(tagged(server, runs)) == 1)
     runs.stop()
@@ -113,6 +114,7 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
     second = waiting(Curricula(runs.directory, POOL, None, {}), spec)
     [run] = tagged(server, runs)
     told(server, run["id"], "RUNNING")
+    eventually(lambda: "fixed · seed 0: running" in caplog.text)
     told(server, run["id"], "FAILED")
     assert "is Failed" in str(second.exception(60))
     assert len(tagged(server, runs)) == 1, "the same run was awaited"

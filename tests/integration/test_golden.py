@@ -126,7 +126,7 @@ def test_generate_and_solve_are_those_of_the_golden_run(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_micro_is_the_golden_run(trained: FinishedRun):
+def test_micro_killed_in_training_is_the_golden_run(trained: FinishedRun):
     assert json.loads(json.dumps(summary(trained.directory))) == GOLDEN["micro"]
 
 

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 from fnmatch import fnmatch
@@ -11,15 +10,9 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
-from support.envwright_command import envwright, killed_once
 from support.finished_run import FinishedRun
-from support.prefect_servers import ask
-from test_golden import GOLDEN, summary
-
-from envgen.files import file_digest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
 STEPS = ["generate", "train", "evaluate", "summarize", "gate", "engineer"]
 
 
@@ -56,7 +49,9 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
 ):
     monkeypatch.setenv("PREFECT_API_URL", server)  # Prefect reads it as it is imported, by the fork server
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["flows.curriculum"])
+    # What each process would import itself.
+    later = ["mlflow.store.tracking.sqlalchemy_store", "infra.report.page", "envgen.mapf.solver.solve"]
+    context.set_forkserver_preload(["flows.curriculum", *later])
 
     def ended(folder: str, stages: int, point: str = "") -> int | None:
         process = context.Process(target=curriculum, args=(tmp_path / folder, stages, point))
@@ -93,26 +88,10 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
     assert {entry.info.status for entry in logged} == {"FINISHED"}
 
 
-def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(
-    trained: FinishedRun, server: str, tmp_path: Path
-):
-    run = trained.copy_to(tmp_path)
-    for name in ("stage-01", "results.json", "report.html", "mlflow.json", "stage-00/mlflow.json"):
-        path = run / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    command = ("run", "micro")
-    killed_once(lambda: any(run.glob(MID_TRAINING)), tmp_path, *command, PREFECT_API_URL=server)
-    envwright(tmp_path, *command, PREFECT_API_URL=server)
-    cached = {
-        run["name"].split("-")[0]
-        for run in ask(f"{server}/task_runs/filter")
-        if run["state"]["name"] == "Cached"
-    }
-    assert {"validation", "start", "generate"} <= cached
-    assert step_outputs(run) == step_outputs(trained.directory)
-    assert json.loads(json.dumps(summary(run))) == json.loads(json.dumps(GOLDEN["micro"]))
-    stage = run / "stage-01"
+def test_a_run_killed_in_training_goes_on_from_the_trainer_s_checkpoint(trained: FinishedRun):
+    """The golden run compares what it ends with."""
+    stage = trained.directory / "stage-01"
+    assert {"validation", "start", "generate"} <= set(trained.cached)
     assert "resuming from checkpoint-" in (stage / "logs" / "training.log").read_text()
     assert len(json.loads((stage / "manifest.json").read_text())["resumed"]) == 1
     assert not (stage / "work").exists()
-    assert file_digest(stage / "checkpoint") == file_digest(trained.directory / "stage-01" / "checkpoint")

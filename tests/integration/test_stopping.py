@@ -39,14 +39,16 @@ def heeded() -> None:
     ],
 )
 def test_a_run_that_is_told_to_end_is_gone_at_once(
-    tmp_path: Path, command: tuple[str, ...], moment: str, number: signal.Signals
+    tmp_path: Path, server: str, command: tuple[str, ...], moment: str, number: signal.Signals
 ):
+    # The simulated one starts a server of its own, which has to end too.
+    address = {"PREFECT_API_URL": server} if command is MICRO else {}
     log = tmp_path / "out"
     with open(log, "w") as out:
         process = subprocess.Popen(
             [*ENVWRIGHT, *command],
             cwd=tmp_path,
-            env=environment(tmp_path),
+            env=environment(tmp_path, **address),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

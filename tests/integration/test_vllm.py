@@ -29,19 +29,24 @@ MICRO = load_preset("micro")
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What vLLM finds out about a model takes it a third of a start; also the mark of our processes."""
-    return str(tmp_path_factory.mktemp("cache"))
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of the servers. The cache is also the mark of our processes."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    # Without a process for the worker, whose imports are a third of a start.
+    python = str(vllm_or_skip())
+    names = ("VLLM_CACHE_ROOT", "VLLM_ENABLE_V1_MULTIPROCESSING", "ENVWRIGHT_VLLM_PYTHON")
+    return dict(zip(names, (cache, "0", python), strict=True))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: Path, server: str, cache: str):
-    there = {"ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip()), "VLLM_CACHE_ROOT": cache}
+def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(
+    tmp_path: Path, server: str, variables: dict[str, str]
+):
     engine = ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
     command = ["run", "micro", "--name", "run", "--stages", "1", *engine]
-    envwright(tmp_path, *command, timeout=840, PREFECT_API_URL=server, **there)
-    assert not processes_with(VLLM_CACHE_ROOT=cache), "no server is left"
+    envwright(tmp_path, *command, timeout=840, PREFECT_API_URL=server, **variables)
+    assert not processes_with(VLLM_CACHE_ROOT=variables["VLLM_CACHE_ROOT"]), "no server is left"
     run = tmp_path / "runs" / "run"
     proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
     assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
@@ -58,12 +63,14 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_server_answers_like_transformers_and_is_started_again_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ):
-    python = str(vllm_or_skip())
-    monkeypatch.setenv("VLLM_CACHE_ROOT", cache)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
-    engine = VllmEngine(str(TINY_DIRECTORY), config, tmp_path / "engine.log", python)
+    engine = VllmEngine(
+        str(TINY_DIRECTORY), config, tmp_path / "engine.log", variables["ENVWRIGHT_VLLM_PYTHON"]
+    )
     here = TransformersModel("tiny", dtype="float32")
     board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
     other = ask("Solve 4x4.")
@@ -92,4 +99,4 @@ def test_a_server_answers_like_transformers_and_is_started_again_once(
             engine.complete([ask("x" * 990)], sampled)
     finally:
         engine.close()
-    assert not processes_with(VLLM_CACHE_ROOT=cache)
+    assert not processes_with(VLLM_CACHE_ROOT=variables["VLLM_CACHE_ROOT"])
