@@ -6,7 +6,9 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import psutil
 import typer
@@ -45,10 +47,13 @@ def serve(
     local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
     ui = f"http://{socket.gethostname() if everywhere else local}"
     clients = _client_settings(f"http://{local}:{prefect_port}", f"http://{local}:{mlflow_port}", own_mlflow)
+    home = os.environ.get("PREFECT_HOME") or str(runs / ".prefect")
+    if "PREFECT_API_DATABASE_CONNECTION_URL" not in os.environ:
+        os.environ.setdefault("PREFECT_SERVER_DATABASE_CONNECTION_URL", prefect_database(Path(home)))
     os.environ |= clients | {
         SERVER: clients[CLIENT],
         HOSTS: ",".join([host, socket.gethostname(), socket.getfqdn(), *(name or [])]),
-        "PREFECT_HOME": os.environ.get("PREFECT_HOME") or str(runs / ".prefect"),
+        "PREFECT_HOME": home,
         "PREFECT_UI_URL": f"{ui}:{prefect_port}",
         "MLFLOW_BACKEND_STORE_URI": store,  # no option: everybody can read command lines
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -73,6 +78,17 @@ def serve(
             exports.unlink(missing_ok=True)
             _end_runs()
             group.stop()
+
+
+def prefect_database(home: Path) -> str:
+    """Make Prefect's home; return the address of its SQLite database, which asks for one connection.
+
+    Prefect opens a single connection where the address holds `:memory:`. With several connections, a
+    transaction that has read fails with "database is locked" once another one has written.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    uri = (home / "prefect.db").absolute().as_uri()
+    return f"sqlite+aiosqlite:///{quote(uri)}?uri=true&connections=:memory:"  # SQLAlchemy unquotes it once
 
 
 def _say(text: str) -> None:

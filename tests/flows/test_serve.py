@@ -1,14 +1,17 @@
 """What `envwright serve` refuses before it starts anything, and the deployments that it makes."""
 
+import asyncio
 import socket
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
 import pytest
+from prefect.server.database.configurations import AioSqliteConfiguration
 
 from envgen.errors import ConfigError
 from envgen.yaml_files import read_yaml
+from flows.commands.serve_cli import prefect_database
 from infra.config.preset import shipped_presets
 from infra.serving.access import CLIENT, SERVER, choose_login
 
@@ -52,3 +55,18 @@ def test_every_shipped_preset_has_a_deployment_with_parameters_that_its_flow_has
         signature(flow.fn).bind_partial(**deployment.get("parameters", {}))
         names.add(f"{flow.name}/{deployment['name']}")
     assert {f"curriculum/{name}" for name in shipped_presets()} <= names
+
+
+def test_prefect_asks_its_database_through_one_connection(tmp_path: Path):
+    home = tmp_path / "runs of 100% or more?"
+
+    async def connections() -> int:
+        engine = await AioSqliteConfiguration(prefect_database(home)).engine()
+        async with engine.connect() as connection:
+            await connection.exec_driver_sql("create table a (b int)")
+        pool = engine.pool
+        await engine.dispose()
+        return pool.size()
+
+    assert asyncio.run(connections()) == 1
+    assert (home / "prefect.db").stat().st_size > 0

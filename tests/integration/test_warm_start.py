@@ -85,6 +85,7 @@ def test_an_environment_without_right_references_and_a_model_that_never_ends_are
     command = ["warmstart", "-o", "warm", "--recipe", "warm.yaml"]
     done = envwright(folder, *command, code=2)
     assert "names no token that ends an answer (eos_token_id)" in done.stderr
+    (folder / "warm.yaml").write_text(RECIPE)
     (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
     done = envwright(folder, "warmstart", "-o", "other", "--recipe", "warm.yaml", code=2)
     assert "lesson words: the environment module has no reference answer to 'Is " in done.stderr
