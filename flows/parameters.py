@@ -12,14 +12,15 @@ from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from engineer.spec import EngineerSpec
+from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from envgen.seeds import Seed
 from flows.forms import OptionsForm, field_of
 from infra.analysis.benchmark.spec import BenchmarkSpec, planned
-from infra.analysis.spec import ComparisonSpec, Stage0, plan
+from infra.analysis.spec import ComparisonSpec, Stage0, plan, read_comparison
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.config.settings import Settings, checked_name, is_name
-from infra.runs.files import CURRICULUM
+from infra.runs.files import COMPARISON, CURRICULUM
 from infra.runs.run import Run, default_name
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_hub, check_model
@@ -121,18 +122,47 @@ def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) 
 
     ConfigError or ModelError says what is wrong.
     """
-    if is_name(preset) and preset not in shipped_presets():
-        run = Run(directory=Settings().runs / preset)
-        if run.has(CURRICULUM):
-            preset, name = run.read(CURRICULUM).preset.model_dump_json(), name or preset
+    _check_free(name)
+    if stored := _stored_preset(preset):
+        preset, name = stored, name or preset
     resolved = load_preset(preset, options.overrides)
     check_model(resolved.model)
     return resolved, name or default_name(resolved)
 
 
+def _is_directory_name(preset: str) -> bool:
+    return is_name(preset) and preset not in shipped_presets()
+
+
+def _stored_preset(name: str) -> str:
+    """Return the preset of a run, as JSON; empty if no run has this name."""
+    run = Run(directory=Settings().runs / name)
+    if _is_directory_name(name) and run.has(CURRICULUM):
+        return run.read(CURRICULUM).preset.model_dump_json()
+    return ""
+
+
+def _check_free(name: str) -> None:
+    """ConfigError for the name of a shipped preset: commands would take the run for the preset."""
+    if name in shipped_presets():
+        raise ConfigError(f"--name {name}: is the name of a shipped preset; choose another one")
+
+
 def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
-    """The comparison that is asked for, every curriculum of it checked; ConfigError or ModelError says what
-    is wrong."""
+    """Return the comparison that is asked for, every curriculum of it checked.
+
+    The name of a comparison stands for all of it, the name of a run for its preset. ConfigError or ModelError
+    says what is wrong."""
+    _check_free(name)
+    directory = Settings().runs / preset
+    if _is_directory_name(preset) and (directory / COMPARISON).exists():
+        if name or options.model_fields_set:
+            raise ConfigError(
+                f"{preset}: a comparison that is continued by its name takes no options; name its preset to"
+                " add engineers, seeds or stages"
+            )
+        return read_comparison(directory)
+    preset = _stored_preset(preset) or preset
     own = options.model_dump(include={"variants", "stage_0", "registration"})
     spec = plan(preset, options.engineers, options.seeds, name=name, settings=options.overrides, **own)
     check_model(spec.preset.model)

@@ -1,4 +1,4 @@
-"""Markdown: tables of model cards; for the Prefect UI, the result of a run and a proposal to decide on."""
+"""Markdown for the Prefect UI: the result of a run so far, and a proposal to decide on."""
 
 import re
 from typing import Any

@@ -1,6 +1,7 @@
 """How runs stand, told from their files alone."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.progress import new_lines
-from infra.runs.run import Run, RunRef, run_command
+from infra.runs.run import Run, RunRef
 from infra.summary import headlines
 
 
@@ -100,6 +101,13 @@ def run_name(directory: Path) -> str:
     """Return the RUN of commands: the path of a run in the runs folder, or all of its path."""
     runs, path = Settings().runs.resolve(), directory.resolve()
     return str(path.relative_to(runs)) if path.is_relative_to(runs) else str(path)
+
+
+def resume_command(directory: Path) -> str:
+    """Return the command that continues a run, or the comparison that it belongs to."""
+    above = directory.resolve().parent
+    part = (above / COMPARISON).exists()
+    return shlex.join(["envwright", "compare" if part else "run", run_name(above if part else directory)])
 
 
 def run_directories(folder: Path) -> Iterator[Path]:
@@ -188,16 +196,11 @@ def _rates(run: Run) -> Iterator[PolicyRates]:
 
 def _next(run: RunRef, status: RunStatus) -> tuple[str, tuple[str, ...]]:
     """Return what a person can do about a run, and the commands for it."""
-    above = run.directory.parent
-    if (above / COMPARISON).exists():
-        goes_on, resume = f"the command of {above.name} goes on with it", []
-    else:
-        resume = [run_command(run.name, run.preset, run.preset.stages)]
-        goes_on = "the same command goes on with it"
+    resume = resume_command(run.directory)
     if status.state is RunState.WAITING:
-        decide = f"decide on the config proposed for stage {status.done}; then {goes_on}"
-        return decide, (f"envwright approve {status.name}", f"envwright reject {status.name}", *resume)
-    return (goes_on, tuple(resume)) if status.state is RunState.CUT_OFF else ("", ())
+        decide = f"decide on the config proposed for stage {status.done}, then continue the run"
+        return decide, (f"envwright approve {status.name}", f"envwright reject {status.name}", resume)
+    return ("continue it", (resume,)) if status.state is RunState.CUT_OFF else ("", ())
 
 
 def _disk(directory: Path) -> dict[str, Any]:

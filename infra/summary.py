@@ -1,25 +1,17 @@
 """What a run achieved, in sentences: the report, the terminal and Prefect's artifact show the same ones."""
 
+import shlex
+
+from engineer.engineers.registry import reads_context
 from engineer.gate import name_of
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
-from infra.analysis.spec import command_against_fixed
 from infra.config.preset import Preset
-from infra.formats import SPACE, count, interval, listed, percent, points
+from infra.formats import SPACE, count, interval, percent, points
 from infra.results import CurriculumResults, Part
 
 _FALLBACK = ", the previous config is kept"
 """End of a fallback's reason that the sentence around it repeats."""
-
-
-def claim(results: CurriculumResults, best: str | None) -> str:
-    """Return which rates rose or fell in the designed stages, or in stage 0 of a run with no other stage."""
-    part = results.parts[0]
-    changes = {"valid": part.valid} | ({best: part.optimal} if best else {})
-    unclear = [word for word, change in changes.items() if not _verb(change)]
-    verbs = [f"{word} {_verb(change)}" for word, change in changes.items() if _verb(change)]
-    verbs += [f"no clear change in {listed(unclear)}"] if unclear else []
-    return _sentence(f"{part_label(part, results)}: {', '.join(verbs)}")
 
 
 def headlines(results: CurriculumResults, best: str | None) -> list[str]:
@@ -78,7 +70,12 @@ def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None
         "Training and redesign both act on these rates. To measure the redesign alone, compare with the "
         "engineer that keeps the default config:"
     )
-    return sentence, command_against_fixed(preset)
+    engineer, seeds = preset.engineer, range(preset.seed, preset.seed + 3)
+    variant = f":{engineer.variant}" if reads_context(engineer.name) else ""
+    words = ["envwright", "compare", results.curriculum, "--engineers", f"fixed,{engineer.name}{variant}"]
+    words += ["--seeds", ",".join(map(str, seeds))]
+    words += ["--set", "approval=none"] if preset.approval == "required" else []
+    return sentence, shlex.join(words)
 
 
 def notes(results: CurriculumResults) -> list[str]:

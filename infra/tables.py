@@ -1,4 +1,4 @@
-"""The tables of runs and comparisons as data frames; pages, model card, terminal and Prefect show these.
+"""The tables of runs and comparisons as data frames; pages, terminal and Prefect show these.
 
 Cells are a `Rate` or a `Difference` with its interval, a `Change`, a text, or None where nothing is known."""
 

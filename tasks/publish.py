@@ -35,17 +35,13 @@ def _manifest(run: Run, stage: int) -> dict[str, Any]:
 
 @task(**task_options("results"))
 def publish(run: RunRef, stage: int) -> CurriculumResults:
-    """Rewrite results and report once a stage is complete, and write the card of its checkpoint: what was
-    published of those before it stands."""
-    from infra.report.card import write_card  # what draws is loaded once there is something to draw
-    from infra.report.page import write_report
+    """Rewrite results and report once a stage is complete; the results of earlier stages stay as they are."""
+    from infra.report.page import write_report  # what draws is loaded once there is something to draw
 
     results = results_with(run, stage)
     run.write(RESULTS, results)
-    for write in (lambda: write_card(run, results, stage), lambda: write_report(run.directory)):
-        try:
-            write()
-        except Exception as error:
-            again = f"`envwright report {run_name(run.directory)}` writes it again"
-            lost(f"stage {stage}: card or report; {again}", error)
+    try:
+        write_report(run.directory)
+    except Exception as error:
+        lost(f"stage {stage}: report; `envwright report {run_name(run.directory)}` writes it again", error)
     return results

@@ -3,6 +3,7 @@
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +17,8 @@ from envgen.registry import DEFAULT, ENVIRONMENTS
 from envgen.terminal import console, printable, say
 from envgen.yaml_files import read_yaml
 from flows.commands.terminal import FAILED, JSON, print_json, row_table
-from infra.config.preset import load_preset, preset_path, shipped_presets
-from infra.config.written import own_preset
+from infra.config.preset import Preset, load_preset, preset_path, shipped_presets
+from infra.config.settings import checked_name
 
 new = typer.Typer(
     no_args_is_help=True,
@@ -91,12 +92,12 @@ def new_preset(
         str, typer.Option("--from", help="Preset to start from: a shipped one, or the path of a YAML file.")
     ] = "tiny",
 ) -> None:
-    """Write NAME.yaml, a copy of a preset that explains every field.
+    """Write NAME.yaml, a copy of a preset that explains its fields.
 
     Example: `envwright new preset mine --from tiny`
     """
     path = Path(f"{name}.yaml")
-    text = own_preset(name, source)
+    text = _own_preset(checked_name(name, "NAME"), source)
     if name in shipped_presets():
         raise ConfigError(f"{name}: is the name of a shipped preset; choose another one")
     _check_free(path)
@@ -107,6 +108,16 @@ def new_preset(
         path.unlink()
         raise
     say(f"{path}: 'envwright run ./{path} --dry-run' checks it, without --dry-run it trains")
+
+
+def _own_preset(name: str, source: str) -> str:
+    """Return the YAML of a preset under another name, with a comment above each field."""
+    lines = [f"# {name}: made from the preset {source}. Try it: envwright run ./{name}.yaml --dry-run"]
+    for line in preset_path(source).read_text(encoding="utf-8").splitlines():
+        field = Preset.model_fields.get(line.partition(":")[0])
+        lines += [f"# {text}" for text in wrap(field.description or "", 100)] if field else []
+        lines.append(f"name: {name}" if line.startswith("name:") else line)
+    return "\n".join([*lines, ""])
 
 
 @new.command("environment")

@@ -18,7 +18,6 @@ from infra.runs.next_config import must_ask
 from infra.runs.run import RunRef, checked_run, training_was_checked
 from policy.checkpoints import check_hub
 
-Preset = Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")]
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation for long runs.")]
 DryRun = Annotated[
@@ -90,7 +89,13 @@ def run(
 
 @takes_options(ComparisonOptions)
 def compare(
-    preset: Preset,
+    preset: Annotated[
+        str,
+        typer.Argument(
+            help="A shipped preset, the path of a YAML file, a run (for its preset), or a comparison to"
+            " continue."
+        ),
+    ],
     options: ComparisonOptions,
     jobs: Jobs = None,
     name: Name = "",

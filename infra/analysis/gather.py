@@ -22,7 +22,7 @@ from infra.analysis.results import (
     Pair,
     State,
 )
-from infra.analysis.spec import Arm, Child, ComparisonSpec, compare_command
+from infra.analysis.spec import Arm, Child, ComparisonSpec
 from infra.analysis.statistics import Effect, area, effect, rate
 from infra.config.preset import Preset
 from infra.results import CurriculumResults, Made
@@ -127,7 +127,6 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
             Pair(arm=arm, minus=minus, valid=both.valid) for (arm, minus), both in pairs.items() if both
         ),
         made=_made(directory, spec, complete),
-        command=compare_command(spec),
     )
 
 

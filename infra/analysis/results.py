@@ -107,8 +107,6 @@ class ComparisonResults(Frozen):
     """Every two arms, once, in their order."""
     made: Made = Made()
     """All curricula together, and the stages 0 that they share, each counted once."""
-    command: str = ""
-    """Command that makes the comparison again."""
 
     def differences(self, rate: RateName) -> dict[str, dict[str, Effect]]:
         """Baseline -> arm -> difference in a rate at the end; baselines without an arm are left out."""

@@ -6,10 +6,8 @@ is to have its own.
 """
 
 import difflib
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +15,10 @@ from pydantic import Field
 
 from engineer.context import VARIANTS
 from engineer.engineers.registry import reads_context, resolve, variant_label
-from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
+from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import check_unused, file_digest, read_model, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset, load_preset
-from infra.config.written import overrides, preset_source
 from infra.runs.files import COMPARISON
 from infra.runs.fork import SHARED
 from infra.runs.run import FREE_FIELDS, changed_fields
@@ -207,56 +204,6 @@ def read_comparison(directory: Path) -> ComparisonSpec:
     """The spec of an existing comparison; RunDirectoryError if there is none."""
     missing = f"{directory}: no comparison there ({COMPARISON} is missing)"
     return read_model(directory / COMPARISON, ComparisonSpec, missing, "move the directory away")
-
-
-def compare_command(spec: ComparisonSpec) -> str:
-    """`envwright compare` of these arms and seeds; a preset that is not shipped is named by its file."""
-    preset = spec.preset
-    arms = [
-        f"{arm.engineer}:{arm.variant}" if reads_context(arm.engineer) else arm.engineer for arm in spec.arms
-    ]
-    options = ["--engineers", ",".join(arms), "--seeds", ",".join(map(str, spec.seeds))]
-    options += ["--stages", str(preset.stages), "--stage-0", spec.stage_0]
-    options += [part for setting in overrides(preset) for part in ("--set", setting)]
-    options += ["--registration", spec.registration["file"]] if "file" in spec.registration else []
-    options += ["--name", spec.name] if spec.name != f"compare-{preset.name}" else []
-    return shlex.join(["envwright", "compare", preset_source(preset), *options])
-
-
-def command_against_fixed(preset: Preset) -> str:
-    """Return `envwright compare` of a preset's engineer with `fixed`, on three seeds."""
-    engineer = preset.engineer
-    named_in_file = _engineer_of_file(preset) == engineer.name
-    own_options = engineer.options if engineer.options != _default_options(preset) else {}
-    named = engineer.model_copy(update={"options": engineer.options if named_in_file else own_options})
-    command = compare_command(
-        ComparisonSpec(
-            name=f"compare-{preset.name}",
-            preset=preset.model_copy(update={"engineer": named}),
-            arms=tuple(Arm(engineer=name, variant=engineer.variant) for name in ("fixed", engineer.name)),
-            seeds=tuple(range(preset.seed, preset.seed + 3)),
-        )
-    )
-    # Options belong to the engineer that the preset names.
-    name = ["--set", f"engineer.name={engineer.name}"] if own_options and not named_in_file else []
-    unattended = ["--set", "approval=none"] if preset.approval == "required" else []
-    return shlex.join([*shlex.split(command), *name, *unattended])
-
-
-def _engineer_of_file(preset: Preset) -> str:
-    """Return the engineer that the file of a preset names; empty if it cannot be read."""
-    with suppress(EnvwrightError):
-        return load_preset(preset_source(preset)).engineer.name
-    return ""
-
-
-def _default_options(preset: Preset) -> dict[str, Any] | None:
-    """Return the options that the engineer has without any; None if it requires some."""
-    plain = preset.engineer.model_copy(update={"options": {}})
-    try:
-        return resolve(plain, preset.space, preset.stages).options
-    except ConfigError:
-        return None
 
 
 def _arms(engineers: Sequence[str], variants: Sequence[str]) -> list[Arm]:

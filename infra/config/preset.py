@@ -37,17 +37,6 @@ TUNING_SEED = 20_270
 set."""
 
 
-REMOVED_FIELDS = {
-    "engineer.candidates": "one config is proposed after each stage; remove it",
-    "engineer.pilot": "configs are no longer scored ahead of training; remove it",
-    "engineer.pilot_score": "configs are no longer scored ahead of training; remove it",
-    "engineer.pilot_steps": "configs are no longer scored ahead of training; remove it",
-    "engineer.pilot_validation": "configs are no longer scored ahead of training; remove it",
-    "training.canary": "differences of a merged adapter are only logged; remove it",
-}
-"""Dotted field that older presets may set -> what to do instead."""
-
-
 class ValidationSpec(Frozen, use_attribute_docstrings=True):
     """The fixed validation set: for each stratum the same number of instances of every combination of
     knobs."""
@@ -236,8 +225,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
 
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
-    """A shipped preset by name, a YAML file by path, or all fields as JSON, with dotted overrides;
-    ConfigError names file and field."""
+    """Return a shipped preset by name, one in a YAML file or the `curriculum.json` of a run by path, or one
+    given as JSON, with dotted overrides; ConfigError names file and field."""
     if name.lstrip().startswith("{"):
         path = Path("preset")
         try:
@@ -247,9 +236,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     else:
         path = preset_path(name)
         raw = read_yaml(path)
+        raw = raw.get("preset", raw)  # the curriculum.json of a run holds its preset
     for key, value in (overrides or {}).items():
         set_field(raw, key, value)
-    _refuse_removed(raw, path)
     try:
         preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
@@ -284,14 +273,6 @@ def _blame_override(message: str, path: Path, overrides: dict[str, Any]) -> str:
     )
 
 
-def _refuse_removed(raw: dict[str, Any], path: Path) -> None:
-    """ConfigError if a preset sets a field of `REMOVED_FIELDS`."""
-    for dotted, remedy in REMOVED_FIELDS.items():
-        group, _, field = dotted.partition(".")
-        if isinstance(raw.get(group), dict) and field in raw[group]:
-            raise ConfigError(f"{path}: {dotted}: this field is gone; {remedy}")
-
-
 def shipped_presets() -> tuple[str, ...]:
     """The names of the presets that come with the package."""
     return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
@@ -299,7 +280,7 @@ def shipped_presets() -> tuple[str, ...]:
 
 def preset_path(name: str) -> Path:
     """The file of a preset, shipped or given by path; ConfigError if there is none."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESETS / f"{name}.yaml"
+    path = Path(name) if name.endswith((".yaml", ".yml", ".json")) else PRESETS / f"{name}.yaml"
     if not path.is_file():
         near = difflib.get_close_matches(name, shipped_presets(), n=2)
         near = [f"./{name}.yaml"] if Path(f"{name}.yaml").is_file() else near

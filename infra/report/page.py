@@ -20,10 +20,10 @@ from infra import figures, formats, tables
 from infra.formats import count, interval, percent, points
 from infra.report import examples
 from infra.results import CurriculumResults
-from infra.run_status import run_name
+from infra.run_status import resume_command, run_name
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
-from infra.runs.run import Run, run_command
-from infra.summary import advice, claim, headlines, notes
+from infra.runs.run import Run
+from infra.summary import advice, headlines, notes
 from policy.rollouts import Rollout
 
 log = logging.getLogger("envwright")
@@ -55,7 +55,7 @@ def write_report(run: Path) -> Path:
         last=last,
         space=space,
         rates=formats.rate_names(space.best),
-        headlines=[claim(results, space.best), *headlines(results, space.best)],
+        headlines=headlines(results, space.best),
         advice=advice(results, preset),
         notes=notes(results),
         facts=_facts(results),
@@ -73,10 +73,7 @@ def write_report(run: Path) -> Path:
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=COMPLETION_CHARACTERS,
         failed=len(failures),
-        commands=[
-            run_command(results.curriculum, preset, len(results.stages)),
-            shlex.join(["envwright", "report", run_name(run)]),
-        ],
+        commands=[resume_command(run), shlex.join(["envwright", "report", run_name(run)])],
     )
     files.write(REPORT, html)
     return files.path(REPORT)

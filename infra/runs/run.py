@@ -1,7 +1,6 @@
 """A run directory: what it holds, and how a preset claims it. A run is resumed by the same preset only."""
 
 import os
-import shlex
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,6 @@ from envgen.frozen import Frozen
 from envgen.sampling import attainable, sample
 from infra.config.dotted import leaves
 from infra.config.preset import Preset
-from infra.config.written import overrides, preset_source
 from infra.results import Decision
 from infra.runs.files import (
     CONFIG,
@@ -166,17 +164,6 @@ def validation_instances(preset: Preset) -> list[Any]:
 def default_name(preset: Preset) -> str:
     """The name of a curriculum unless one is given."""
     return f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
-
-
-def run_command(name: str, preset: Preset, stages: int) -> str:
-    """Return the command that makes this run with `stages` stages."""
-    engineer = preset.engineer
-    values = {"engineer": engineer.name, "variant": engineer.variant, "stages": stages, "seed": preset.seed}
-    options = [part for option, value in values.items() for part in (f"--{option}", str(value))]
-    options += [part for setting in overrides(preset) for part in ("--set", setting)]
-    options += ["--set", "approval=required"] if preset.approval == "required" else []
-    options += ["--name", name] if name != default_name(preset) else []
-    return shlex.join(["envwright", "run", preset_source(preset), *options])
 
 
 def new_curriculum(name: str, preset: Preset) -> Curriculum:

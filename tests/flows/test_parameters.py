@@ -17,6 +17,7 @@ from flows.parameters import (
     chosen_comparison,
     chosen_curriculum,
 )
+from infra.analysis.spec import open_comparison
 from infra.config.preset import load_preset
 from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
@@ -52,6 +53,23 @@ def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: py
     assert chosen_curriculum(preset.model_dump_json(), "whole", CurriculumOptions()) == (preset, "whole")
     with pytest.raises(ConfigError, match="yours: no such preset"):
         chosen_curriculum("yours", "", CurriculumOptions())
+    assert chosen_comparison("mine", "", ComparisonOptions()).preset == preset
+    for chosen, options in (
+        (chosen_curriculum, CurriculumOptions()),
+        (chosen_comparison, ComparisonOptions()),
+    ):
+        with pytest.raises(ConfigError, match="--name tiny: is the name of a shipped preset"):
+            chosen("micro", "tiny", options)
+
+
+def test_the_name_of_a_comparison_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    asked = ComparisonOptions(engineers=["random", "fixed"], seeds=[3], settings={"instances": 24})
+    spec = chosen_comparison("micro", "mine", asked)
+    open_comparison(tmp_path / "mine", spec)
+    assert chosen_comparison("mine", "", ComparisonOptions()) == spec
+    with pytest.raises(ConfigError, match="takes no options; name its preset to add engineers"):
+        chosen_comparison("mine", "", ComparisonOptions(seeds=[4]))
 
 
 def test_weights_that_are_not_there_are_said_before_anything_runs():

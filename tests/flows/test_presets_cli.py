@@ -8,8 +8,7 @@ from support.presets import EVERY
 
 from engineer.engineers.registry import known_engineers
 from envgen.registry import ENVIRONMENTS
-from envgen.yaml_files import load_yaml
-from infra.config.preset import Preset, load_preset, shipped_presets
+from infra.config.preset import load_preset, shipped_presets
 
 
 def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright):
@@ -36,18 +35,12 @@ def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from(envwright, tmp_pa
     assert found == load_preset(source).model_copy(update={"name": "mine"})
 
 
-def test_it_says_what_every_field_means_and_what_was_left_out(envwright, tmp_path: Path):
+def test_it_says_what_its_fields_mean(envwright, tmp_path: Path):
     envwright("new", "preset", "mine", "--from", "micro")
-    text = (tmp_path / "mine.yaml").read_text()
-    written = load_yaml(text)
-    assert (
+    described = (
         "# Stages of training, each on its own config. A finished run can be extended by more.\nstages: 2\n"
-        in text
     )
-    left_out = text.partition("# Left out")[2].splitlines()[1:]
-    defaults = {line[2:].partition(":")[0] for line in left_out} & set(Preset.model_fields)
-    assert "seed" in defaults
-    assert not defaults & set(written)
+    assert described in (tmp_path / "mine.yaml").read_text()
 
 
 @pytest.mark.slow

@@ -81,10 +81,6 @@ ADDED = {
         "engineer: {variant: V9}",
         "engineer.variant 'V9' is not one of V1, V2, V3, V4, V5, V6, V6S, V6W, full-details, no-history",
     ),
-    "a field that is gone": (
-        "training: {canary: warn}",
-        "training.canary: this field is gone; differences of a merged adapter are only logged; remove it",
-    ),
     "an unknown engineer": (
         "engineer: {name: oracle}",
         "engineer.name: there is no engineer 'oracle'; known are checkpoint, base,",

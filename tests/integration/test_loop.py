@@ -5,13 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
 from support.envwright_command import envwright
 from support.finished_run import FinishedRun
 
 from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
-from envgen.files import file_digest
 from infra.config.preset import load_preset
 from infra.runs.files import ROLLOUTS
 from infra.runs.run import Run
@@ -55,26 +53,6 @@ def test_a_finished_run_is_listed_and_says_how_it_stands(finished: FinishedRun):
     assert stands["tokens"] > 0
     assert stands["seconds"] > 0
     assert "frontier proposes" in stands["last"], "what it said last"
-
-
-@pytest.mark.slow
-def test_every_checkpoint_has_a_card_with_its_rates_and_lineage_for_the_hub(trained: FinishedRun):
-    results = json.loads((trained.directory / "results.json").read_text())
-    digests = []
-    for stage in (0, 1):
-        folder = trained.directory / f"stage-{stage:02d}"
-        checkpoint = folder / "checkpoint"
-        manifest = json.loads((folder / "manifest.json").read_text())
-        assert file_digest(checkpoint) == manifest["files"]["checkpoint"], "the card changes no digest"
-        card = ModelCard.load(checkpoint / "README.md")
-        overall = Breakdown.model_validate(results["stages"][stage]["breakdown"]).overall
-        rates = {one.metric_type: one.metric_value for one in card.data.eval_results or []}
-        assert rates == {"valid_rate": overall.valid_rate.value, "optimal_rate": overall.optimal_rate.value}
-        assert card.data.library_name == "transformers"
-        digests.insert(0, f"stage {stage}, `{manifest['files']['checkpoint']}`")
-        assert re.findall(r"^- (stage \d.*)$", card.content, re.MULTILINE) == digests
-        assert f"training data, `{manifest['files']['train.parquet']}`" in card.content
-        assert "`envwright run micro --engineer checkpoint --variant V6" in card.content
 
 
 def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import shlex
 import subprocess
 import sys
 import threading
@@ -127,20 +126,17 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
 def test_the_command_that_status_names_goes_on_with_the_run(folder: Path):
     run = published(folder / "mine", 1, 2, "required")
     detail = run_detail(run.directory)
-    assert detail.commands[:2] == ("envwright approve mine", "envwright reject mine")
+    assert detail.commands == ("envwright approve mine", "envwright reject mine", "envwright run mine")
     assert "config proposed for stage 1" in detail.next
     said("approve", "mine", "--yes")
-    [command] = run_detail(run.directory).commands
-    assert said(*shlex.split(command)[1:], "--dry-run")
-    assert command.endswith("--name mine")
+    assert run_detail(run.directory).commands == ("envwright run mine",)
+    assert said("run", "mine", "--dry-run")
 
 
 def test_what_belongs_to_a_comparison_is_continued_by_that(folder: Path):
     run = published(folder / "compare-micro" / "random-s0", 1, 2)
     (folder / "compare-micro" / "comparison.json").write_text("{}")
-    detail = run_detail(run.directory)
-    assert detail.commands == ()
-    assert detail.next == "the command of compare-micro goes on with it"
+    assert run_detail(run.directory).commands == ("envwright compare compare-micro",)
 
 
 def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
@@ -175,7 +171,7 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
 
 def test_watch_of_a_run_that_nobody_works_on_says_how_it_stands(folder: Path):
     published(folder / "mine", 1, 2)
-    assert "the same command goes on" in said("show", "mine", "--watch", code=1)
+    assert "envwright run mine" in said("show", "mine", "--watch", code=1)
 
 
 def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):
