@@ -17,6 +17,7 @@ from infra.run_status import RunDetail, RunState, RunStatus, run_detail, run_dir
 from infra.runs.files import CURRICULUM, RESULTS
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
+from infra.summary import headlines
 
 COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
 SPARED = ("preset", "engineer", "size", "age", "valid %")
@@ -99,7 +100,7 @@ def _watched(directory: Path) -> RunDetail:
 
 
 def _heading(detail: RunDetail) -> list[RenderableType]:
-    """A line on how a run stands, and the rates so far."""
+    """A line on how a run stands, the rates so far and what its stages achieved."""
     from flows.commands.tables import rates_table
 
     stages = f"{detail.done} of {detail.stages} stages"
@@ -107,25 +108,22 @@ def _heading(detail: RunDetail) -> list[RenderableType]:
     if not detail.done:
         return [stands]
     run = Run(directory=detail.directory)
-    return [stands, rates_table(run.read(RESULTS), run.read(CURRICULUM).preset.space.best)]
+    results, best = run.read(RESULTS), run.read(CURRICULUM).preset.space.best
+    return [stands, rates_table(results, best), *map(Text, headlines(results, best))]
 
 
 def _detail_lines(detail: RunDetail) -> list[str]:
-    lines = [
-        *detail.headlines,
-        f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk",
-    ]
-    if detail.rates and not detail.done:
-        lines.append(f"base policy: valid {estimate(detail.rates[0].valid)}")
+    lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.done:
-        cost = f", engineer's requests {detail.cost:.4g}" if detail.cost is not None else ""
-        lines.append(
-            f"spent on complete stages: {duration(detail.seconds)}, {short_count(detail.tokens)} tokens{cost}"
-        )
+        made = detail.made
+        cost = f", engineer's requests {made.cost:.4g}" if made.cost is not None else ""
+        spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens{cost}"
+        lines.append(f"spent on complete stages: {spent}")
+    elif detail.valid:
+        lines.append(f"base policy: valid {estimate(detail.valid)}")
     lines += [f"at work: {detail.working}"] if detail.working else []
     lines += [f"last: {detail.last}"] if detail.last else []
-    lines += [f"next: {detail.next}"] if detail.next else []
-    lines += [f"  {command}" for command in detail.commands]
+    lines += ["next:", *(f"  {command}" for command in detail.commands)] if detail.commands else []
     return lines + ([f"report: {detail.report}"] if detail.report else [])
 
 

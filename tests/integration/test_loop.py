@@ -50,8 +50,8 @@ def test_a_finished_run_is_listed_and_says_how_it_stands(finished: FinishedRun):
     [one] = json.loads(envwright(finished.folder, "runs", "--json").stdout)
     assert (one["name"], one["state"], one["done"]) == (finished.name, "finished", 2)
     stands = json.loads(envwright(finished.folder, "show", finished.name, "--json").stdout)
-    assert stands["tokens"] > 0
-    assert stands["seconds"] > 0
+    assert stands["made"]["tokens"] > 0
+    assert stands["made"]["seconds"] > 0
     assert "frontier proposes" in stands["last"], "what it said last"
 
 
