@@ -24,13 +24,10 @@ class WarmStartOptions(OptionsForm):
     recipe: str = ""
     """Recipe, YAML; the recipe of the shipped base policy if left out."""
     model: str = ""
-    """Chat model to teach, with its own tokenizer and chat template: a hub id or a folder."""
-    environment: str = ""
-    """Environment whose reference answers are taught; mapf-frozenlake if left out."""
-    style: str = ""
-    """How instances are put into words; the usual way if left out."""
+    """Chat model to teach instead of the preset's, with its own tokenizer and chat template: a hub id or a
+    folder."""
     preset: str = ""
-    """Preset that the policy is for: its model, environment, style and first config, unless named here."""
+    """Preset that the policy is for: environment, prompt style, default config, and model unless named."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Any field of the recipe, as steps=150."""
 
@@ -76,11 +73,13 @@ def warmstart(
 
 def _recipe(options: WarmStartOptions) -> BootstrapRecipe:
     """Return the recipe of a file, of what the options name, or the shipped one; ConfigError for both."""
-    named = options.model_dump(include={"model", "environment", "style", "preset"})
+    named = options.model_dump(include={"model", "preset"})
     if options.recipe and named:
         raise ConfigError(
             f"--{next(iter(named))}: the recipe {options.recipe} says this; leave one of the two out"
         )
+    if options.model and not options.preset:
+        raise ConfigError("--model: needs a --preset, which says what is taught; name one")
     path = Path(options.recipe) if options.recipe else None
     return load_recipe(path, options.settings, warm_start(**named) if named else None)
 

@@ -7,10 +7,9 @@ from pydantic import ValidationError
 
 from envgen.config import SHARE
 from envgen.errors import ConfigError, describe_validation_error
-from envgen.registry import DEFAULT, ENVIRONMENTS, EnvironmentSpec
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
-from infra.config.preset import load_preset, preset_path, shipped_presets
+from infra.config.preset import load_preset
 from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
 
 
@@ -38,62 +37,24 @@ def load_recipe(
     return recipe.model_copy(update={"presets": tuple(here)})
 
 
-def warm_start(
-    model: str | None = None,
-    environment: str | None = None,
-    style: str | None = None,
-    preset: str | None = None,
-) -> dict[str, Any]:
-    """The recipe, as YAML has it, that teaches a chat model an environment, or what a preset begins with.
-
-    ConfigError names the option that is missing, contradicts another one, or is not known.
-    """
-    if preset is not None and environment is not None:
-        raise ConfigError(
-            f"--environment {environment}: the preset {preset} says the environment; leave one of the two out"
-        )
-    if preset is not None:
-        return _of_preset(preset, model, style)
-    if model is None:
-        raise ConfigError(
-            "--model: missing; name the chat model to teach (a hub id or folder), or a --preset that has one"
-        )
-    ENVIRONMENTS.load(environment or DEFAULT)
-    spec = EnvironmentSpec(name=environment or DEFAULT).resolved()
-    space = spec.load().space
-    middle = {"knobs": {knob.name: (knob.low + knob.high) / 2 for knob in space.knobs}}
-    # Presets as they are written: an environment may need a package that is not installed.
-    written = {name: read_yaml(preset_path(name)).get("environment", {}) for name in shipped_presets()}
-    named = [name for name, fields in written.items() if fields.get("name", DEFAULT) == spec.name]
-    return {"model": model, "presets": named, "lessons": [_lesson(spec.name, spec, style, middle)]}
-
-
-def _of_preset(name: str, model: str | None, style: str | None) -> dict[str, Any]:
-    """The mixture is the preset's first config."""
-    preset = load_preset(name)
+def warm_start(preset: str, model: str = "") -> dict[str, Any]:
+    """Return the recipe, as YAML has it, that teaches a chat model, of the preset or another one, what the
+    preset begins with: the mixture is its default config."""
+    resolved = load_preset(preset)
     strata = {
         stratum: {SHARE: part.data_ratio, **part.knobs}
-        for stratum, part in preset.default_config.strata.items()
+        for stratum, part in resolved.default_config.strata.items()
         if part.data_ratio
     }
-    lesson = _lesson(preset.name, preset.environment, style or preset.prompt_style, {"strata": strata})
-    return {
-        "model": model or preset.model,
-        "presets": [name],
-        "lessons": [lesson],
-        "longest_answer": preset.max_answer_tokens,
+    lesson = {
+        "name": resolved.name,
+        "environment": resolved.environment.model_dump(mode="json"),
+        "prompt_style": resolved.prompt_style,
+        "taught": {"strata": strata},
     }
-
-
-def _lesson(
-    name: str, environment: EnvironmentSpec, style: str | None, mixture: dict[str, Any]
-) -> dict[str, Any]:
-    styles = environment.load().styles
-    if style is not None and style not in styles:
-        raise ConfigError(f"--style {style}: {environment.name} has {', '.join(styles)}; choose one of them")
     return {
-        "name": name,
-        "environment": environment.model_dump(mode="json"),
-        "prompt_style": style or "",
-        "taught": mixture,
+        "model": model or resolved.model,
+        "presets": [preset],
+        "lessons": [lesson],
+        "longest_answer": resolved.max_answer_tokens,
     }

@@ -94,7 +94,7 @@ def test_an_environment_without_right_references_and_a_model_that_never_ends_are
 def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
     write_chat_model(folder / "base", template=None)
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
-    done = envwright(folder, "warmstart", "-o", "warm", "--model", "./base", "--environment", "sums", code=2)
+    done = envwright(folder, "warmstart", "-o", "warm", "--model", "./base", "--preset", "micro-sums", code=2)
     assert "chat_template.jinja is missing" in done.stderr
     done = envwright(folder, "warmstart", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
     assert "--model: the recipe warm.yaml says this" in done.stderr
