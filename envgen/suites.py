@@ -51,8 +51,6 @@ class Benchmark:
     solved: Callable[[Iterable[tuple[str, Any]], str, Callable[[int], None] | None], list[Any]]
     """Return the items of public rows (place, row), given their source and a callback for the number of
     solved rows; DataError names the row."""
-    item: Callable[[Any], Any]
-    """Return the item of an instance that is in no benchmark."""
     public: str
     """Hub id of the public data set."""
     configs: tuple[str, ...]

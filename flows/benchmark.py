@@ -14,8 +14,7 @@ from tasks.run import close_engine
 def _run_name() -> str:
     """The model and the data set that this flow run is asked for."""
     parameters = flow_run.parameters
-    options = BenchmarkOptions.model_validate(parameters.get("options") or {})
-    asked = BenchmarkSpec(model=parameters["model"], data=parameters.get("data") or "", preset=options.preset)
+    asked = BenchmarkSpec(model=parameters["model"], data=parameters.get("data") or "")
     return f"{asked.model} on {asked.asks}"
 
 

@@ -173,8 +173,6 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
     """How a model is asked; an endpoint runs its own engine."""
 
     model_config = ConfigDict(title="Benchmark")
-    preset: str = ""
-    """Answer the validation set of this preset instead of the benchmark suite."""
     style: str | None = None
     """Prompt style, as compact, in which the tiny policy was taught; left out, the context of a checkpoint
     decides."""

@@ -10,10 +10,9 @@ from envgen.suites import Item, benchmark_of
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
 from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
-from infra.config.preset import load_preset
 from infra.config.versions import code_version
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
-from infra.runs.run import Run, validation_instances
+from infra.runs.run import Run
 from infra.runs.steps import policy_identity, run_step
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import ChatModel, Sampling
@@ -62,7 +61,7 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
         **spec.model_dump(include={"model", "limit", "style", "answer_tokens"}),
         model_identity=identity,
         data=spec.asks,
-        data_digest=data if isinstance(data, str) else digest(data),
+        data_digest=data,
         environment=spec.environment,
         engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
@@ -77,24 +76,18 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def _items(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
-    benchmark = benchmark_of(spec.environment.load())
-    if spec.preset:
-        items = [*map(benchmark.item, validation_instances(load_preset(spec.preset)))]
-    else:
-        throttle = Throttle()
+    throttle = Throttle()
 
-        def progress(done: int) -> None:
-            if throttle.ready():
-                log.info("%s: %d rows solved", spec.data, done)
+    def progress(done: int) -> None:
+        if throttle.ready():
+            log.info("%s: %d rows solved", spec.data, done)
 
-        items = read_source(benchmark, spec.data, progress)
+    items = read_source(benchmark_of(spec.environment.load()), spec.data, progress)
     return items if spec.limit is None else limited(items, spec.limit)
 
 
-def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str | list[str]:
+def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str:
     """What decides which instances are asked."""
-    if spec.preset:
-        return [item.instance.id for item in items]
     environment = spec.environment.load()
     if not spec.data:
         return benchmark_of(environment).digest

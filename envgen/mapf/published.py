@@ -5,10 +5,8 @@ No intervals are published.
 
 from envgen.mapf.benchmark import (
     CONFIG_PREFIX,
-    EVERYTHING,
     SUBSETS,
     SUITE_SHA256,
-    Item,
     load_suite,
     read_items,
     solve_rows,
@@ -57,7 +55,6 @@ BENCHMARK = Benchmark(
     suite=load_suite,
     read=read_items,
     solved=solve_rows,
-    item=lambda instance: Item(instance, instance.id, EVERYTHING),
     public="LARK-Lab/MAPF-FrozenLake-Benchmark",
     configs=tuple(CONFIG_PREFIX + subset for subset in SUBSETS),
     tables=(("agents", "wait subset"), ("map size", "agents")),

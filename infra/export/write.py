@@ -1,9 +1,7 @@
 """Write an export: a package for verifiers, or a Hugging Face data set."""
 
-import json
 import re
 import shutil
-from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -22,34 +20,24 @@ from infra.export import Target
 from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
 
-MARK = "about.json"
-"""In every export; a folder without it is not replaced."""
-JUDGE_NEEDS = ("drawsvg", "numpy", "pyarrow", "pydantic>=2,<3")
-"""What the copy of `envgen` in a package imports to judge."""
-_COLUMNS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("stratum", pa.string()),
-        ("labels", pa.list_(pa.string())),
-        ("prompt", pa.string()),
-        ("reference", pa.string()),
-        ("instance", pa.string()),
-    ]
-)
+JUDGE_NEEDS = ("verifiers>=0.4,<0.5", "drawsvg", "numpy", "pyarrow", "pydantic>=2,<3")
+"""What a package needs besides the requirements of its environment."""
+_TEXT = ("id", "stratum", "prompt", "reference", "instance")
+_COLUMNS = pa.schema([*((name, pa.string()) for name in _TEXT), ("labels", pa.list_(pa.string()))])
 
 
 def export(run: Run, stage: int, target: Target, output: Path) -> Path:
-    """Write the data of a stage to the folder `output`, which is replaced if it is an export; returns it.
+    """Write the data of a stage to the new folder `output`, and return it.
 
-    RunDirectoryError if the stage has no data, ConfigError for a folder that holds something else.
+    RunDirectoryError if the stage has no data, ConfigError if the folder exists.
     """
-    output = output.resolve()
     if not run.has(TRAIN_DATA, stage):
         stages = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{TRAIN_DATA.name}"))
         with_data = f"stages of the run with data: {', '.join(stages) or 'none yet'}"
         raise RunDirectoryError(f"{run.folder(stage)}: has no training data; {with_data}")
-    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / MARK).is_file()):
-        raise ConfigError(f"{output}: is there already, and no export; choose another -o, or remove it")
+    output = output.resolve()
+    if output.exists():
+        raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     preset = run.read(CURRICULUM).preset
     environment, style = preset.task, preset.prompt_style
     about = {
@@ -65,29 +53,21 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "licence": environment.licence,
         "envwright": code_version(),
     }
-    rows = {
-        name: [_row(environment, style, instance) for instance in instances]
-        for name, instances in (("train", run.read(TRAIN_DATA, stage)), ("validation", run.read(VALIDATION)))
-    }
+    data = {"train": run.read(TRAIN_DATA, stage), "validation": run.read(VALIDATION)}
+    rows = {name: [_row(environment, style, one) for one in part] for name, part in data.items()}
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
+    names = {}
     if target == "hf":
         for name, part in rows.items():
-            columns = [
-                {**row, "reference": row["answer"], "instance": canonical_json(row["instance"])}
-                for row in part
-            ]
-            write_table(partial / f"{name}.parquet", pa.Table.from_pylist(columns, schema=_COLUMNS))
-        names = {}
+            lines = [{**row, "instance": canonical_json(row["instance"])} for row in part]
+            write_table(partial / f"{name}.parquet", pa.Table.from_pylist(lines, schema=_COLUMNS))
     else:
         names = _write_package(partial, environment, about, rows)
-    counts, config = {name: len(part) for name, part in rows.items()}, json.dumps(about["config"], indent=2)
-    _render(
-        partial / "README.md", about=about, space=environment.space, counts=counts, config=config, **names
-    )
-    write_json(partial / MARK, about)
-    shutil.rmtree(output, ignore_errors=True)
+    counts = {name: len(part) for name, part in rows.items()}
+    _render(partial / "README.md", about=about, space=environment.space, counts=counts, **names)
+    write_json(partial / "about.json", about)
     move_directory(partial, output)
     return output
 
@@ -99,7 +79,7 @@ def _row(environment: Environment, style: str, instance: Any) -> dict[str, Any]:
         "stratum": instance.stratum,
         "labels": sorted(instance.labels),
         "prompt": environment.prompt(instance, style),
-        "answer": environment.reference(instance),
+        "reference": environment.reference(instance),
         "instance": instance_row(environment, instance, style),
     }
 
@@ -119,12 +99,15 @@ def _write_package(
         about["environment"]["options"]["file"] = Path(file).name
     for part, lines in rows.items():
         write_text(inside / f"{part}.jsonl", "".join(canonical_json(line) + "\n" for line in lines))
-    write_json(inside / MARK, about)
+    write_json(inside / "about.json", about)
     _render(inside / "taskset.py", about=about, name=name)
     exported = f'from {module}.taskset import {name}Taskset\n\n__all__ = ["{name}Taskset"]\n'
     write_text(inside / "__init__.py", exported)
-    names, dependencies = {"package": package, "module": module}, sorted(_dependencies(environment))
-    _render(folder / "pyproject.toml", about=about, dependencies=dependencies, **names)
+    plugins = entry_points(group="envwright.environments", name=environment.name)
+    dependencies = {*JUDGE_NEEDS, *environment.requirements}
+    dependencies |= {f"{entry.dist.name}=={entry.dist.version}" for entry in plugins if entry.dist}
+    names = {"package": package, "module": module}
+    _render(folder / "pyproject.toml", about=about, dependencies=sorted(dependencies), **names)
     return names
 
 
@@ -138,13 +121,3 @@ def _render(path: Path, **values: Any) -> None:
         keep_trailing_newline=True,
     )
     write_text(path, environment.get_template(f"{path.name}.j2").render(values))
-
-
-def _dependencies(environment: Environment) -> Iterator[str]:
-    """Requirements of a package that judges."""
-    yield "verifiers>=0.4,<0.5"
-    yield from JUDGE_NEEDS
-    yield from environment.requirements
-    for entry in entry_points(group="envwright.environments", name=environment.name):
-        if entry.dist:
-            yield f"{entry.dist.name}=={entry.dist.version}"

@@ -73,21 +73,15 @@ def test_the_tiny_policy_answers_public_rows_in_its_own_style(tmp_path: Path):
     assert all(text.startswith("Agent 0: (") for text in completions)
 
 
-def test_a_data_set_and_a_validation_set_are_answered_too(tmp_path: Path):
+def test_a_data_set_is_answered_too(tmp_path: Path):
     write_dataset(tmp_path / "d.parquet", [item.instance for item in load_suite()[:3]], PromptStyle.BOARD, {})
     with serving(answers("no plan")) as server:
         model = f"{server.url}#m"
         of_file = answer_all.fn(tmp_path / "file", spec_of(model, data=str(tmp_path / "d.parquet")))
-        of_preset = answer_all.fn(tmp_path / "preset", spec_of(model, preset="micro"))
     assert (of_file.overall.n, of_file.labels("agents"), of_file.labels("wait subset")) == (
         3,
         ["3 agents"],
         [],
-    )
-    assert (of_preset.overall.n, of_preset.labels("agents"), of_preset.asked.data) == (
-        32,
-        ["2 agents"],
-        "the validation set of micro",
     )
 
 

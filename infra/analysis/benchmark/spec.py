@@ -12,7 +12,6 @@ from envgen.files import check_unused, digest, read_model, write_json
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import benchmark_of
-from infra.config.preset import load_preset
 from infra.config.settings import Settings, checked_name
 from policy.chat.endpoint import Endpoint, check_endpoint
 from policy.chat.engine_config import EngineConfig
@@ -34,9 +33,7 @@ class BenchmarkSpec(Frozen):
     model: str
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str = ""
-    """A source of `infra.analysis.benchmark.sources`; empty: the suite, or the validation set of `preset`."""
-    preset: str = ""
-    """A preset whose validation set is answered; empty unless it is."""
+    """A source of `infra.analysis.benchmark.sources`; empty: the suite."""
     limit: int | None = Field(default=None, ge=1)
     """Instances that are in the same groups at most."""
     style: str = ""
@@ -55,8 +52,6 @@ class BenchmarkSpec(Frozen):
     @property
     def environment(self) -> EnvironmentSpec:
         """The environment of what is answered; DataError if a data set cannot be read."""
-        if self.preset:
-            return load_preset(self.preset).environment
         return environment_of(Path(self.data)) if self.data.endswith(".parquet") else USUAL
 
     @property
@@ -69,12 +64,12 @@ class BenchmarkSpec(Frozen):
     @property
     def asks(self) -> str:
         """What is answered, in words."""
-        return self.data or (f"the validation set of {self.preset}" if self.preset else "the benchmark suite")
+        return self.data or "the benchmark suite"
 
 
 def benchmark_name(spec: BenchmarkSpec) -> str:
     """Return the name of a benchmark's directory: readable, its own for all that decides answers."""
-    data = Path(spec.data).stem if spec.data else f"{spec.preset}-validation" if spec.preset else "suite"
+    data = Path(spec.data).stem if spec.data else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
     return f"{readable[-80:]}-{digest(spec.decides)[:8]}"
 
@@ -109,10 +104,6 @@ def planned(spec: BenchmarkSpec) -> BenchmarkSpec:
         raise ConfigError(
             "model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an "
             "OpenAI-compatible endpoint"
-        )
-    if spec.data and spec.preset:
-        raise ConfigError(
-            f"data {spec.data!r} and preset {spec.preset!r} are both given; choose one of them to answer"
         )
     environment, context = spec.environment.load(), _context(spec)
     benchmark_of(environment)
