@@ -35,28 +35,19 @@ def _text(cell: Any) -> str:
 
 
 def result_markdown(preset: Preset, results: CurriculumResults, places: dict[str, str], waiting: str) -> str:
-    """Return the result of a run so far: state, headlines, rates, decisions, the last proposal and links.
+    """Return the result of a run so far: state, headlines, rates and links.
 
     `places` are addresses by name; what is no web address is written as a path."""
-    space, done, last = preset.space, len(results.stages), results.stages[-1]
-    state = f"{done} of {preset.stages} stages are finished."
+    space, state = preset.space, f"{len(results.stages)} of {preset.stages} stages are finished."
     compare = advice(results, preset)
-    decided = [
-        f"- A person decided on the config of stage {stage.stage + 1}: {quiet(str(stage.decision))}"
-        for stage in results.stages
-        if stage.decision
-    ]
     links = [
         f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
     ]
-    changes = quiet(tables.config_changes(space, last.config, last.proposal.config))
     parts = [
         f"**Waits for a decision:** {waiting}" if waiting else state,
         *headlines(results, space.best),
         f"{compare[0]}\n\n```\n{compare[1]}\n```" if compare else "",
         table(tables.rates(results, space.best)),
-        *decided,
-        f"**Proposed for stage {last.stage + 1}**, which has not been run: {changes}",
         "\n".join(links),
     ]
     return "\n\n".join(filter(None, parts))

@@ -4,7 +4,6 @@ import shlex
 
 from engineer.engineers.registry import reads_context
 from engineer.gate import name_of
-from engineer.proposal import Proposal
 from envgen.breakdown import Difference, Rate
 from infra.config.preset import Preset
 from infra.formats import SPACE, count, interval, percent, points
@@ -79,8 +78,8 @@ def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None
 
 
 def notes(results: CurriculumResults) -> list[str]:
-    """Return what a person should know at the end: drops and their consequence, configs that were kept and
-    why, and the tokens and requests of the engineer."""
+    """Return what a person should know at the end: drops and their consequence, decisions, and configs that
+    were kept and why."""
     lines = []
     for stage in results.stages:
         reason = stage.proposal.fallback
@@ -91,18 +90,4 @@ def notes(results: CurriculumResults) -> list[str]:
         if reason is not None and not stage.overruled:
             why = reason.replace(_FALLBACK, "")
             lines.append(f"stage {stage.stage}: the previous config was kept: {why}")
-    return lines + _usage([stage.proposal for stage in results.stages])
-
-
-def _usage(proposals: list[Proposal]) -> list[str]:
-    prompt, completion, requests = (
-        sum(getattr(p, name) for p in proposals)
-        for name in ("prompt_tokens", "completion_tokens", "requests")
-    )
-    if not prompt + completion + requests:
-        return []
-    costs = [p.cost for p in proposals if p.cost is not None]
-    used = [f"{prompt} prompt tokens", f"{completion} completion tokens"]
-    used += [f"{requests} requests"] if requests else []
-    used += [f"cost {sum(costs):.4g}"] if costs else []
-    return ["engineer: " + ", ".join(used)]
+    return lines

@@ -124,9 +124,9 @@ def arms(results: ComparisonResults) -> pd.DataFrame:
         spent = [tokens, None if arm.seconds is None else duration(arm.seconds)]
         for name, word in rate_names(results.best).items():
             against = [getattr(arm.against.get(base), name, None) for base in bases]
-            numbers = [getattr(arm, name), getattr(arm, f"{name}_area"), *against]
+            numbers = [getattr(arm, name), *against]
             rows.append([arm.label, seeds, word, *numbers, *(spent if name == "valid" else (None, None))])
-    columns = ["at the end", "area", *(f"against {base}" for base in bases), "tokens", "time"]
+    columns = ["at the end", *(f"against {base}" for base in bases), "tokens", "time"]
     return frame(["engineer variant", "seeds", "rate", *columns], rows)
 
 

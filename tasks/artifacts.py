@@ -25,7 +25,6 @@ from infra.mlflow_log import log_progress, start_stage
 from infra.results import CurriculumResults
 from infra.run_status import run_name
 from infra.runs.files import REPORT
-from infra.runs.progress import first_guess, seconds_left
 from infra.runs.run import RunRef
 from tasks.record import logged
 from tasks.run import Throttle, log, lost
@@ -52,7 +51,6 @@ class TrainingProgress:
         key, description = run_key(run, f"stage-{stage}-training"), f"Training of stage {stage}: starting"
         self._bar = show(create_progress_artifact, progress=0.0, key=key, description=description)
         self._run, self._stage, self._throttle = run, stage, Throttle()
-        self._after = seconds_left(run, stage, after="train")
         self._entries: list[dict[str, Any]] = []
         self._logged = logged(f"stage {stage}, start", lambda: start_stage(run, stage), _LATER)
 
@@ -67,9 +65,7 @@ class TrainingProgress:
             subject, entries = f"stage {self._stage}, progress", self._entries
             self._logged = logged(subject, lambda: log_progress(ids, entries), _LATER)
         self._entries = []
-        # A comparison's shared stage 0 is a run of one stage; "of the run" would be read as of all.
-        whole = "run" if self._run.preset.stages > 1 else "stage"
-        text = progress_text(entry, self._seconds_after(entry), whole)
+        text = progress_text(entry)
         log.info("stage %d: %s", self._stage, text)
         if self._bar is not None:
             show(
@@ -79,21 +75,14 @@ class TrainingProgress:
                 description=f"Training of stage {self._stage}: {text}",
             )
 
-    def _seconds_after(self, entry: dict[str, Any]) -> float | None:
-        """Seconds that the run takes after this training."""
-        if self._after is None and self._stage == 0 and (here := entry["steps_here"]):
-            return first_guess(self._run, entry["elapsed"] / here * entry["steps"])
-        return self._after
 
-
-def progress_text(entry: dict[str, Any], after: float | None = None, whole: str = "run") -> str:
-    """A progress entry of the trainer in words; the speed is for this process, without steps before a resume.
-    `after` are the seconds that the `whole` takes after this training, None if unknown."""
+def progress_text(entry: dict[str, Any]) -> str:
+    """Return a progress entry of the trainer in words; the speed is for this process, without steps before a
+    resume."""
     here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
     if here:
         seconds = elapsed / here * (entry["steps"] - entry["step"])
-        left = f", about {seconds:.0f} s of this training left"
-        left += f", {duration(seconds + after)} of the {whole}" if after is not None else ""
+        left = f", about {duration(seconds)} of this training left"
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
         f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"

@@ -11,7 +11,7 @@ from infra.formats import narrow, rate_names
 from infra.results import CurriculumResults
 from infra.tables import BASE, arms, rates
 
-SPARED = ("time", "tokens", "area", "seeds")
+SPARED = ("time", "tokens", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
 _HEADINGS = {"engineer variant": "engineer", "at the end": "final %"}
 """Shorter headings of columns."""
@@ -44,11 +44,9 @@ def comparison_table(results: ComparisonResults) -> Table:
     table.caption_justify = "left"
     label = table.columns[0]
     label.no_wrap, label.overflow, label.min_width = False, "fold", 14
-    for arm, seeds, rate, final, area, *numbers in rows.itertuples(index=False, name=None):
+    for arm, seeds, rate, final, *numbers in rows.itertuples(index=False, name=None):
         first = [arm, seeds, rate] if rate == "valid" else ["", "", _short(rate)]
-        table.add_row(
-            *first, narrow(final) or "-", f"{100 * area.value:.1f}" if area else "-", *map(_cell, numbers)
-        )
+        table.add_row(*first, narrow(final) or "-", *map(_cell, numbers))
     return table
 
 
@@ -59,7 +57,7 @@ def _caption(results: ComparisonResults) -> str:
     differences = f" {bases}: points, paired by seed and instance." if bases else ""
     failed = ", ".join(child.name for child in results.failed)
     lines = [
-        f"Valid answers{best}; final: at the end; area: mean height of the curve from stage 0 on, in %;"
+        f"Valid answers{best} in % at the end;"
         f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without the"
         " shared stage 0.",
         conclusion(results),

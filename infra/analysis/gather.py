@@ -23,7 +23,7 @@ from infra.analysis.results import (
     State,
 )
 from infra.analysis.spec import Arm, Child, ComparisonSpec
-from infra.analysis.statistics import Effect, area, effect, rate
+from infra.analysis.statistics import Effect, effect, rate
 from infra.config.preset import Preset
 from infra.results import CurriculumResults, Made
 from infra.runs.files import CURRICULUM, RESULTS, ROLLOUTS
@@ -154,12 +154,9 @@ def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult
     of_seeds = list(runs.values())
     rates: dict[str, Any] = {}
     for name in RATES:
-        curve = list(np.stack([run.outcomes[name] for run in of_seeds], axis=1))
         rates[name] = rate(np.stack([run.end(name) for run in of_seeds]))
-        rates[f"{name}_curve"], rates[f"{name}_area"] = (
-            tuple(map(rate, curve)),
-            rate(area(curve[1:] or curve)),
-        )
+        curve = np.stack([run.outcomes[name] for run in of_seeds], axis=1)
+        rates[f"{name}_curve"] = tuple(map(rate, curve))
     differences = {base: against(runs, others) for base, others in baselines.items() if base != arm.label}
     return ArmResult(
         **names,

@@ -71,9 +71,6 @@ class ArmResult(Frozen):
     valid: Rate | None = None
     """At the end, under the policy that is then in force."""
     optimal: Rate | None = None
-    valid_area: Rate | None = None
-    """Mean height of the curve of the valid rate from stage 0 to the last stage."""
-    optimal_area: Rate | None = None
     valid_curve: tuple[Rate, ...] = ()
     """On the validation set: of the base policy, then after each stage."""
     optimal_curve: tuple[Rate, ...] = ()

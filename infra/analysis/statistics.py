@@ -86,17 +86,6 @@ def rate(outcomes: np.ndarray) -> Rate:
     )
 
 
-def area(stages: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean height of the curve over stages, for each seed and instance: trapezoids, divided by the
-    number of steps.
-
-    `stages` holds outcomes of shape (seeds, instances) after stage 0, 1, ...; of a single stage it is its
-    height.
-    """
-    heights = np.stack([outcomes.astype(np.float64) for outcomes in stages])
-    return heights[0] if len(heights) == 1 else (heights[:-1] + heights[1:]).mean(axis=0) / 2
-
-
 def crossed(values: np.ndarray) -> Crossed:
     """Mean, standard error and degrees of freedom of values of shape (seeds, instances), more than one in
     all.

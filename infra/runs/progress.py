@@ -4,11 +4,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engineer.gate import BASE_POLICY
 from envgen.terminal import printable
 from infra.runs.files import RESULTS
 from infra.runs.run import Run, RunRef
-from infra.runs.steps import read_record
 
 NAME = "run"
 _log = logging.getLogger("envwright")
@@ -51,28 +49,11 @@ def new_lines(run: Run, start: int) -> tuple[list[str], int]:
     return text[:end].decode("utf-8", "replace").splitlines(), start + end
 
 
-def seconds_left(run: RunRef, stage: int, after: str | None = None) -> float | None:
-    """Seconds of the steps of a run from `stage` on, as long as they took on average in the stages before it;
-    None where there is none. With `after`, a step of `stage`, only of what follows that step.
-
-    On a tiny preset a stage took 4 to 6 % longer than its steps: publishing and recording are no steps."""
+def seconds_left(run: RunRef, stage: int) -> float | None:
+    """Return the seconds that a run still takes from a stage on, if every stage takes as long as the complete
+    ones before it did on average; None before the first."""
     stages = run.read(RESULTS).stages[:stage] if stage and run.has(RESULTS) else ()
     if not stages:
         return None
-    whole = sum(sum(result.seconds.values()) for result in stages)
-    rest = sum(_after(result.seconds, after) for result in stages)
-    return (rest + whole * (run.preset.stages - stage - 1)) / len(stages)
-
-
-def first_guess(run: RunRef, training: float) -> float | None:
-    """Seconds that a run still takes after the training of its first stage, which itself takes `training`
-    seconds: as if stages did nothing but train so long, and evaluate as long as the base policy took. None if
-    that is not known."""
-    start = read_record(run.folder(BASE_POLICY), "start")
-    return start and start.seconds + (run.preset.stages - 1) * (training + start.seconds)
-
-
-def _after(seconds: dict[str, float], step: str | None) -> float:
-    """Seconds of the steps behind one, which stand in their order; of all for None."""
-    names = list(seconds)
-    return sum(list(seconds.values())[names.index(step) + 1 if step in names else 0 :])
+    mean = sum(sum(result.seconds.values()) for result in stages) / len(stages)
+    return mean * (run.preset.stages - stage)

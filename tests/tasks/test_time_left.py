@@ -4,12 +4,9 @@ from pathlib import Path
 
 from factories import published
 
-from engineer.gate import BASE_POLICY
-from envgen.files import write_json
 from infra.runs.files import MANIFEST, RESULTS
-from infra.runs.progress import first_guess, seconds_left
+from infra.runs.progress import seconds_left
 from infra.runs.publishing import results_with
-from infra.runs.steps import RECORDS, StepRecord
 from tasks.artifacts import progress_text
 from tasks.run import Pace
 
@@ -27,24 +24,12 @@ def test_a_run_is_as_fast_as_its_stages_that_are_done(tmp_path: Path):
     assert seconds_left(run, 0) is None, "nothing is known before the first stage"
     assert seconds_left(run, 1) == 4 * 84
     assert seconds_left(run, 2) == 3 * (84 + 108) / 2
-    assert seconds_left(run, 2, after="train") == (23 + 27) / 2 + 2 * (84 + 108) / 2
-    assert seconds_left(run, 4, after="train") == (23 + 27) / 2, "the last stage"
 
 
-def test_the_first_training_lets_guess_how_long_the_run_takes(tmp_path: Path):
-    run = published(tmp_path / "mine", 1, 3)
-    assert first_guess(run, 60.0) is None, "how long an evaluation takes is not known"
-    record = StepRecord(step="start", key="", outputs={}, seconds=20.0)
-    write_json(run.folder(BASE_POLICY) / RECORDS / "start.json", record)
-    assert first_guess(run, 60.0) == 20 + 2 * (60 + 20)
-
-
-def test_a_training_says_how_long_the_run_takes_once_that_is_known():
+def test_a_training_says_how_long_it_still_takes():
     entry = {"step": 30, "steps": 90, "steps_here": 20, "elapsed": 40.0, "tokens_here": 4000, "reward": 0.5}
     entry |= {"rewards/valid/mean": 0.6, "frac_reward_zero_std": 0.25}
-    assert progress_text(entry).endswith("100 tokens/s, about 120 s of this training left")
-    assert progress_text(entry, 600.0).endswith("of this training left, 12\u00a0min of the run")
-    assert progress_text(entry, 6.0, "stage").endswith("of this training left, 2\u00a0min of the stage")
+    assert progress_text(entry).endswith("100 tokens/s, about 2\u00a0min of this training left")
 
 
 def test_like_pieces_of_work_take_as_long_as_those_before_them():

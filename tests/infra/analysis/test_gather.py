@@ -61,14 +61,12 @@ def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResult
     )
 
 
-def test_rates_and_areas_are_means_over_the_finished_seeds(results: ComparisonResults):
+def test_rates_are_means_over_the_finished_seeds(results: ComparisonResults):
     checkpoint, random, fixed, levels = results.arms
     assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
     ends = [arm.valid.value if arm.valid else None for arm in results.arms]
     assert ends == pytest.approx([0.7, 0.5, 0.5, None])
     assert checkpoint.final_by_seed == pytest.approx({0: 0.8, 1: 0.6})
-    assert checkpoint.valid_area
-    assert checkpoint.valid_area.value == pytest.approx((0.4 + 0.7) / 2), "from stage 0 on"
     assert [rate.value for rate in checkpoint.valid_curve] == pytest.approx([0.2, 0.4, 0.7])
     assert random.optimal
     assert random.optimal.value == pytest.approx(0.25)

@@ -6,7 +6,7 @@ from scipy.stats import false_discovery_control, ttest_1samp
 from scipy.stats import t as student
 
 from envgen.breakdown import wilson
-from infra.analysis.statistics import area, crossed, effect, holm, rate
+from infra.analysis.statistics import crossed, effect, holm, rate
 
 
 def test_a_tiny_case_is_as_computed_by_hand():
@@ -109,12 +109,3 @@ def test_pairing_makes_the_interval_narrow_where_instances_decide():
 def test_too_few_values_have_no_interval(shape: tuple[int, ...]):
     with pytest.raises(ValueError, match="seeds, instances"):
         effect(np.zeros(shape))
-
-
-def test_the_area_is_that_of_trapezoids_over_the_steps():
-    stages = [np.random.default_rng(seed).random((2, 20)) < 0.4 for seed in range(4)]
-    means = [stage.mean() for stage in stages]
-    assert area(stages).mean() == pytest.approx(np.trapezoid(means) / 3)
-    assert area(stages).shape == (2, 20)
-    assert (area(stages[:1]) == stages[0]).all(), "of one stage it is the height there"
-    assert (area([stages[0]] * 5) == stages[0]).all()
