@@ -32,8 +32,8 @@ _CATEGORIES = ("#8b959e", "#e69f00", "#3f6fb0", NO_SIGNAL, "#cc79a7", "#009e73",
 _MARKERS, _DASHES = ("o", "s", "^", "D", "v", "P"), ("-", (0, (5, 2)), (0, (1.2, 1.6)))
 _FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "Arial", "DejaVu Sans"]
 """Fonts of the page."""
-_DARK = 0.41
-"""Luma below which a colour needs white words on it."""
+_DARK = {"#3f6fb0", "#6a51a3"}
+"""Colours that need white words on them."""
 _NARROW = 0.08
 """Share of the width below which a part of a bar has no number."""
 _SIDE = 0.07
@@ -99,21 +99,13 @@ def failure_bars(space: Space, parts: Mapping[str, Counts]) -> Markup:
             block.format(
                 100 * share / full,
                 colour,
-                "#ffffff" if _luma(colour) < _DARK else "#14181c",
+                "#ffffff" if colour in _DARK else "#14181c",
                 f"{100 * share:.0f}" if share > _NARROW * full else "",
             )
             for share, colour in zip(shares.values(), category_colours(space).values(), strict=True)
         ]
         rows += row.format(name, Markup("").join(blocks), estimate(wilson(part.n - part.valid, part.n)))
     return rows
-
-
-def _luma(colour: str) -> float:
-    """Return how light a colour looks, 0 to 1."""
-    return sum(
-        weight * part / 255
-        for weight, part in zip((0.299, 0.587, 0.114), bytes.fromhex(colour.removeprefix("#")), strict=True)
-    )
 
 
 def training_chart(

@@ -58,9 +58,9 @@ class Settings(BaseSettings):
         runs = str(self.runs.resolve()).replace("%", "%25").replace("?", "%3F")  # the rest stands for itself
         return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{runs}/mlflow.db"
 
-    def run_directory(self, name: str) -> Path:
+    def run_directory(self, name: str, field: str = "--name") -> Path:
         """Return the directory of this name in the runs folder; ConfigError if no directory can have it."""
-        return self.runs / checked_name(name)
+        return self.runs / checked_name(name, field)
 
     def find_run(self, run: str) -> Path:
         """Return the directory that RUN of a command names: a path if it has a separator in it or starts with
@@ -69,12 +69,10 @@ class Settings(BaseSettings):
         ConfigError with similar names if the runs folder has only those.
         """
         if os.sep in run or run.startswith("."):
-            among = self.runs / run
-            inside = not run.startswith((".", os.sep)) and ".." not in among.parts
-            return (
-                among if inside and not os.path.exists(run) and os.path.isdir(among) else Path(run).resolve()
-            )
-        directory = self.runs / checked_name(run, "RUN")
+            path, below = Path(run), self.runs / run
+            outside = path.exists() or ".." in path.parts or not below.is_dir()
+            return path.resolve() if outside else below
+        directory = self.run_directory(run, "RUN")
         names = [path.name for path in self.runs.glob("[!.]*/")] if not directory.exists() else []
         if near := difflib.get_close_matches(run, names, n=3):
             raise ConfigError(f"{directory}: no such run; did you mean {' or '.join(map(repr, near))}?")

@@ -24,33 +24,33 @@ from policy.grpo.train_spec import TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
 
 T = TypeVar("T")
-_NAME_A_RUN = "give the name of a run, or its path with a / in it, as ./NAME"
 
 
 class File(Generic[T]):
-    """A file of a run or stage. What was read stays in memory until the file changes; treat it as
-    read-only."""
+    """A file of a run or stage. What was read stays in memory; treat it as read-only."""
 
     def __init__(
         self,
         name: str,
         load: Callable[[Path], T],
         write: Callable[..., None] = write_json,
-        keep: int = 1000,
+        keep: int = 200,
         stored: bool = False,
     ) -> None:
         """`stored`: too large to be handed from step to step; its place and digest are."""
-        self.name, self.load, self.write, self.stored = name, load, write, stored
-        self._versions: Callable[[Path], list[tuple[tuple[int, ...], T]]] = lru_cache(keep)(lambda _: [])
+        self.name, self.write, self.stored = name, write, stored
+
+        @lru_cache(keep)
+        def read(path: Path, state: tuple[int, ...]) -> T:
+            check_recorded(path)
+            return load(path)
+
+        self._read = read
 
     def read(self, path: Path) -> T:
         """Return what the file holds now; RunDirectoryError if it is missing, damaged, or not what its step
         wrote."""
-        state, versions = file_state(path), self._versions(path)
-        if not versions or versions[0][0] != state:
-            check_recorded(path)
-            versions[:] = [(state, self.load(path))]
-        return versions[0][1]
+        return self._read(path, file_state(path))
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -76,22 +76,14 @@ class Curriculum(Frozen):
     """Of all fields that an existing run holds fast; the same after the run was extended."""
 
 
-def _read_curriculum(path: Path) -> Curriculum:
-    missing = f"{path.parent}: no curriculum there ({path.name} is missing); {_NAME_A_RUN}"
-    return read_model(path, Curriculum, missing, "move the directory away")
-
-
-def _read_results(path: Path) -> CurriculumResults:
-    reason = f"no stage has finished yet, or this is no run: {_NAME_A_RUN}"
-    missing = f"{path.parent}: {path.name} is missing; {reason}"
-    return read_model(path, CurriculumResults, missing, "run the same command again to rewrite it")
-
-
+_NO_RUN = (
+    "is missing: no stage has finished yet, or this is no run; give its name, or its path with a / in it"
+)
 COMPARISON = "comparison.json"
 """In the folder of a comparison: what it compares."""
 # Of a run.
-CURRICULUM = File("curriculum.json", _read_curriculum)
-RESULTS = File(RESULTS_NAME, _read_results)
+CURRICULUM = _json_file("curriculum.json", Curriculum, _NO_RUN, "move the directory away")
+RESULTS = _json_file(RESULTS_NAME, CurriculumResults, _NO_RUN)
 REPORT = File("report.html", read_text, write_html)
 VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2, stored=True)
 

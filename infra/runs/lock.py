@@ -15,36 +15,32 @@ from filelock import FileLock, Timeout
 from envgen.errors import RunDirectoryError
 from envgen.files import sweep, write_text
 
-_PROBED_SECONDS = 1.0
-"""Seconds for which an attempt waits: a look by `holder` takes the lock for a moment."""
 _OWN_FILES = ("*", ".steps/*", "start/**/*", "stage-*/**/*")
 """Where files of killed processes are removed: not in the runs of a comparison, which remove their own."""
 
 
-def _files(directory: Path) -> tuple[Path, Path]:
+def _files(directory: Path) -> tuple[FileLock, Path]:
     """Return the lock of a run directory and the file that names its holder; both lie beside it."""
     directory = directory.resolve()
     locks = directory.parent / ".locks"
-    return locks / f"{directory.name}.lock", locks / f"{directory.name}.owner"
+    return FileLock(locks / f"{directory.name}.lock"), locks / f"{directory.name}.owner"
 
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
     """Be the only process that works on a run directory; RunDirectoryError names the process that does."""
-    path, owner = _files(directory)
-    lock = FileLock(path, timeout=_PROBED_SECONDS)
+    lock, owner = _files(directory)
     try:
-        lock.acquire()
+        lock.acquire(timeout=1)  # a look by `holder` takes the lock for a moment
     except Timeout:
         raise RunDirectoryError(
             f"{directory}: another process is working on this run ({_owner(owner)}); wait for it, or give"
             " this run another --name"
         ) from None
     except OSError as error:
-        raise RunDirectoryError(f"{path}: cannot be locked ({error}); move it away") from None
+        raise RunDirectoryError(f"{lock.lock_file}: cannot be locked ({error}); move it away") from None
     try:
-        user = f" of {name}" if (name := this_person()) else ""
-        write_text(owner, f"process {os.getpid()} on {socket.gethostname()}{user}")
+        write_text(owner, f"process {os.getpid()} on {socket.gethostname()} of {this_person()}")
         for pattern in _OWN_FILES:
             sweep(directory, pattern)
         yield
@@ -55,11 +51,11 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 def holder(directory: Path) -> str:
     """Return which process works on a run directory; empty if its lock is free."""
-    path, owner = _files(directory)
-    if not path.exists():
+    lock, owner = _files(directory)
+    if not Path(lock.lock_file).exists():
         return ""
     try:
-        with FileLock(path, timeout=0):
+        with lock.acquire(timeout=0):
             return ""
     except Timeout:
         return _owner(owner)
@@ -73,8 +69,8 @@ def _owner(path: Path) -> str:
 
 
 def this_person() -> str:
-    """Return the name of the user of this process; empty if it has none."""
+    """Return the name of the user of this process, or its number if it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return ""
+        return str(os.getuid())

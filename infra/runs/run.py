@@ -1,6 +1,5 @@
 """A run directory: what it holds, and how a preset claims it. A run is resumed by the same preset only."""
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -217,24 +216,18 @@ def changed_fields(stored: Preset, wanted: Preset, free: set[str]) -> str:
     """Return the fields outside `free` in which two presets differ, dotted, with both values; empty if there
     are none."""
     old, new = leaves(_held(stored, free)), leaves(_held(wanted, free))
-    both = {name: (str(old.get(name, _ABSENT)), str(new.get(name, _ABSENT))) for name in sorted(old | new)}
-    changes = [_change(name, *values) for name, values in both.items() if values[0] != values[1]]
+    names = [name for name in sorted(old | new) if old.get(name) != new.get(name)]
+    changes = [
+        f"{name}: {_shown(old.get(name, _ABSENT))} there, {_shown(new.get(name, _ABSENT))} here"
+        for name in names
+    ]
     more = [f"and {len(changes) - _MOST_CHANGES} more"] if len(changes) > _MOST_CHANGES else []
     return "; ".join([*changes[:_MOST_CHANGES], *more])
 
 
-def _change(name: str, stored: str, wanted: str) -> str:
-    """Return a field with both values, cut to where they differ."""
-    same = len(os.path.commonprefix([stored, wanted]))  # noqa: RUF071, characters are wanted
-    longest = max(len(stored), len(wanted))
-    start = max(0, same - _WIDTH // 3) if longest > _WIDTH else 0
-    end = start + _WIDTH
-
-    def cut(text: str) -> str:
-        return f"{'...' if start else ''}{text[start:end]}{'...' if len(text) > end else ''}"
-
-    content = "the content of a file, " if name.endswith(".sha256") else ""
-    return f"{content}{name}: {cut(stored)} there, {cut(wanted)} here"
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
 
 
 def _held(preset: Preset, free: set[str]) -> dict[str, Any]:

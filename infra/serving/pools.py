@@ -58,13 +58,7 @@ def pool_for(preset: str) -> str | None:
             )
             return None
         status = client.read_work_pool(pool).status if pool else None
-    if status == WorkPoolStatus.PAUSED:
-        _log.warning("work pool %s is paused: curricula wait; prefect work-pool resume %s", pool, pool)
-    elif status == WorkPoolStatus.NOT_READY:
-        _log.warning(
-            "work pool %s has no worker online: curricula wait for one; start it where they are to run:"
-            " prefect worker start --pool %s",
-            pool,
-            pool,
-        )
+    if status in {WorkPoolStatus.PAUSED, WorkPoolStatus.NOT_READY}:
+        remedy = f"prefect work-pool resume {pool}, or prefect worker start --pool {pool}"
+        _log.warning("work pool %s is paused or has no worker online: curricula wait; %s", pool, remedy)
     return pool

@@ -51,11 +51,9 @@ def test_a_run_that_is_not_there_is_answered_with_one_message(
     said = envwright(command, run)
     assert (said.code, said.out, said.err.count("\n"), said.err.startswith("error: ")) == (2, "", 1, True)
     if run == "docs":
-        assert (
-            f"runs/docs: {'results.json is missing' if command == 'report' else 'no curriculum there'}"
-            in said.err
-        )
-        assert "as ./NAME" in said.err
+        name = "results" if command == "report" else "curriculum"
+        assert f"runs/docs/{name}.json: is missing" in said.err
+        assert "or its path with a / in it" in said.err
 
 
 def test_a_bare_name_means_the_runs_folder_and_a_path_says_that_it_is_one(folder: Path):

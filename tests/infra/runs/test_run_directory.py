@@ -1,9 +1,7 @@
-import gc
 import json
 import os
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +64,6 @@ def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path)
     assert Run(directory=tmp_path).read(CURRICULUM) == longer
     assert longer.preset.stages == 5
     assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
-
-
-def test_of_a_file_that_is_written_again_only_the_newest_version_stays_in_memory(tmp_path: Path):
-    run = Run(directory=tmp_path)
-    open_run(tmp_path, preset(stages=1))
-    first, again = weakref.ref(run.read(CURRICULUM)), weakref.ref(run.read(CURRICULUM))
-    gc.collect()
-    assert first() is again() is not None
-    open_run(tmp_path, preset(stages=2))
-    assert run.read(CURRICULUM).preset.stages == 2
-    gc.collect()
-    assert first() is None
 
 
 def test_a_run_is_continued_with_more_of_a_machine_but_not_with_another_engine(tmp_path: Path):
