@@ -1,4 +1,4 @@
-"""How runs stand, told from their files alone."""
+"""The state of runs, read from their files alone."""
 
 import os
 import shlex
@@ -29,19 +29,19 @@ class RunState(StrEnum):
     RUNNING = "running"
     """A process works on it."""
     WAITING = "waiting for a decision"
-    """It goes on when a person has decided on its proposal."""
+    """It continues when a person has decided on its proposal."""
     FINISHED = "finished"
     """All stages are done."""
     STOPPED = "stopped"
     """A person ended it, with `reject --stop` or in the form."""
     CUT_OFF = "cut off"
-    """Nobody works on it, and stages are left: the same command goes on."""
+    """No process works on it, and stages are left."""
     UNREADABLE = "unreadable"
     """Its files are damaged, or of another version."""
 
 
 class RunStatus(Frozen):
-    """A run in a line."""
+    """The state of a run, its rates and what it cost."""
 
     name: str
     """As commands take it."""
@@ -50,31 +50,26 @@ class RunStatus(Frozen):
     engineer: str = ""
     """Engineer and context variant."""
     done: int = 0
-    """Stages that are complete."""
+    """Number of complete stages."""
     stages: int = 0
     state: RunState
     reason: str = ""
     """Why it is unreadable."""
     valid: Rate | None = None
-    """Of the policy in force, on the validation set; None before the first evaluation."""
+    """Valid rate of the final policy on the validation set; None before the first evaluation."""
+    made: Made = Made()
+    """Time, tokens and cost of its complete stages."""
+    working: str = ""
+    """The process that works on it; empty if none does."""
+    commands: tuple[str, ...] = ()
+    """What a person can do now; empty if nothing."""
+    last: str = ""
+    """The last line of its log."""
+    report: Path | None = None
     changed: datetime
-    """When one of its files last was."""
+    """When one of its files last changed."""
     size: int
     """Bytes of its files."""
-
-
-class RunDetail(RunStatus):
-    """A run at length."""
-
-    made: Made
-    """Time, tokens and cost of its complete stages."""
-    working: str
-    """The process that works on it; empty if none does."""
-    commands: tuple[str, ...]
-    """What a person can do now; empty if nothing."""
-    last: str
-    """The last line of its log."""
-    report: Path | None
 
 
 def run_name(directory: Path) -> str:
@@ -106,54 +101,44 @@ def _is_run(path: Path) -> bool:
 
 
 def run_status(directory: Path) -> RunStatus:
-    """Return how a run stands, also if its files cannot be read."""
+    """Return the state of a run, also if its files cannot be read."""
     try:
-        return _status(_open(directory))
+        return read_status(directory)
     except (EnvwrightError, OSError) as error:
         return RunStatus(**_disk(directory), state=RunState.UNREADABLE, reason=str(error))
 
 
-def run_detail(directory: Path) -> RunDetail:
-    """Return how a run stands, at length; RunDirectoryError if there is none, or it cannot be read."""
-    run = _open(directory)
-    status, decide = _status(run), []
-    if status.state is RunState.WAITING:
-        decide = [f"envwright approve {status.name}", f"envwright reject {status.name}"]
-    continues = status.state in {RunState.WAITING, RunState.CUT_OFF}
-    return RunDetail(
-        **dict(status),
-        made=run.read(RESULTS).made if run.has(RESULTS) else Made(),
-        working=holder(directory),
-        commands=(*decide, resume_command(directory)) if continues else (),
+def read_status(directory: Path) -> RunStatus:
+    """Return the state of a run; RunDirectoryError if there is none, or it cannot be read."""
+    run = RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
+    results = run.read(RESULTS) if run.has(RESULTS) else None
+    breakdown = run.read(BREAKDOWN, BASE_POLICY) if run.has(BREAKDOWN, BASE_POLICY) else None
+    if results:
+        breakdown = results.breakdowns[results.final_stage + 1]
+    done, working, disk = len(results.stages) if results else 0, holder(directory), _disk(directory)
+    state, commands = RunState.RUNNING if working else _state(run, done), []
+    if state is RunState.WAITING:
+        commands = [f"envwright approve {disk['name']}", f"envwright reject {disk['name']}"]
+    if state in {RunState.WAITING, RunState.CUT_OFF}:
+        commands.append(resume_command(directory))
+    return RunStatus(
+        **disk,
+        preset=run.preset.name,
+        engineer=variant_label(run.preset.engineer.name, run.preset.engineer.variant),
+        done=done,
+        stages=run.preset.stages,
+        state=state,
+        valid=breakdown and breakdown.overall.valid_rate,
+        made=results.made if results else Made(),
+        working=working,
+        commands=tuple(commands),
         last="".join(new_lines(run, 0)[0][-1:]),
         report=run.path(REPORT) if run.has(REPORT) else None,
     )
 
 
-def _open(directory: Path) -> RunRef:
-    return RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
-
-
-def _status(run: RunRef) -> RunStatus:
-    results = run.read(RESULTS) if run.has(RESULTS) else None
-    breakdown = run.read(BREAKDOWN, BASE_POLICY) if run.has(BREAKDOWN, BASE_POLICY) else None
-    if results:
-        breakdown = results.breakdowns[results.final_stage + 1]
-    done = len(results.stages) if results else 0
-    return RunStatus(
-        **_disk(run.directory),
-        preset=run.preset.name,
-        engineer=variant_label(run.preset.engineer.name, run.preset.engineer.variant),
-        done=done,
-        stages=run.preset.stages,
-        state=_state(run, done),
-        valid=breakdown and breakdown.overall.valid_rate,
-    )
-
-
 def _state(run: RunRef, done: int) -> RunState:
-    if holder(run.directory):
-        return RunState.RUNNING
+    """Return the state of a run that no process works on."""
     decision = run.decision(done - 1) if done else None
     if decision and decision.decision == "stop":
         return RunState.STOPPED

@@ -13,7 +13,7 @@ from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, pri
 from infra.config.settings import Settings
 from infra.export import Target
 from infra.formats import duration, estimate, file_size, narrow, short_count
-from infra.run_status import RunDetail, RunState, RunStatus, run_detail, run_directories, run_status
+from infra.run_status import RunState, RunStatus, read_status, run_directories, run_status
 from infra.runs.files import CURRICULUM, RESULTS
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
@@ -69,7 +69,7 @@ def show(
     Example: `envwright show tiny-checkpoint-V6W-s0 --watch`
     """
     directory = Settings().find_run(run)
-    detail = _watched(directory) if watch else run_detail(directory)
+    detail = _watched(directory) if watch else read_status(directory)
     if json_:
         print_json(detail)
     else:
@@ -81,12 +81,12 @@ def show(
         raise typer.Exit(code)
 
 
-def _watched(directory: Path) -> RunDetail:
+def _watched(directory: Path) -> RunStatus:
     """Print new lines of a run's log until the run ends, on a terminal the last earlier ones too.
 
     Returns the state of the run at its end.
     """
-    detail = run_detail(directory)
+    detail = read_status(directory)
     lines, read = new_lines(Run(directory=directory), 0)
     lines = lines[-LOG_LINES:] if console.is_terminal and detail.state is RunState.RUNNING else []
     while True:
@@ -95,11 +95,11 @@ def _watched(directory: Path) -> RunDetail:
         if detail.state is not RunState.RUNNING:
             return detail
         time.sleep(LOOK_SECONDS)
-        detail = run_detail(directory)
+        detail = read_status(directory)
         lines, read = new_lines(Run(directory=directory), read)
 
 
-def _heading(detail: RunDetail) -> list[RenderableType]:
+def _heading(detail: RunStatus) -> list[RenderableType]:
     """A line on how a run stands, the rates so far and what its stages achieved."""
     from flows.commands.tables import rates_table
 
@@ -112,7 +112,7 @@ def _heading(detail: RunDetail) -> list[RenderableType]:
     return [stands, rates_table(results, best), *map(Text, headlines(results, best))]
 
 
-def _detail_lines(detail: RunDetail) -> list[str]:
+def _detail_lines(detail: RunStatus) -> list[str]:
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.done:
         made = detail.made

@@ -70,7 +70,7 @@ class Settings(BaseSettings):
         """
         if os.sep in run or run.startswith("."):
             path, below = Path(run), self.runs / run
-            outside = path.exists() or ".." in path.parts or not below.is_dir()
+            outside = run.startswith(".") or path.exists() or ".." in path.parts or not below.is_dir()
             return path.resolve() if outside else below
         directory = self.run_directory(run, "RUN")
         names = [path.name for path in self.runs.glob("[!.]*/")] if not directory.exists() else []

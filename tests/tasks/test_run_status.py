@@ -14,7 +14,7 @@ from support.envwright_command import ENVWRIGHT, environment
 from typer.testing import CliRunner
 
 from flows.cli import app
-from infra.run_status import RunState, run_detail, run_directories, run_status
+from infra.run_status import RunState, read_status, run_directories, run_status
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
@@ -121,17 +121,17 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
 @pytest.mark.slow
 def test_the_command_that_status_names_goes_on_with_the_run(folder: Path):
     run = published(folder / "mine", 1, 2, "required")
-    detail = run_detail(run.directory)
+    detail = read_status(run.directory)
     assert detail.commands == ("envwright approve mine", "envwright reject mine", "envwright run mine")
     said("approve", "mine", "--yes")
-    assert run_detail(run.directory).commands == ("envwright run mine",)
+    assert read_status(run.directory).commands == ("envwright run mine",)
     assert said("run", "mine", "--dry-run")
 
 
 def test_what_belongs_to_a_comparison_is_continued_by_that(folder: Path):
     run = published(folder / "compare-micro" / "random-s0", 1, 2)
     (folder / "compare-micro" / "comparison.json").write_text("{}")
-    assert run_detail(run.directory).commands == ("envwright compare compare-micro",)
+    assert read_status(run.directory).commands == ("envwright compare compare-micro",)
 
 
 def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
