@@ -60,8 +60,9 @@ def _proposal(run: RunRef, stage: int, context: DesignContext, gate: GateDecisio
         return fitted(unchanged(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
     model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
     subject = f"trace of the design call after stage {stage}"
-    trace = logged(subject, lambda: start_trace(run, stage))
+    later = f"it is not traced later; {PROPOSAL.name} holds prompt and answers"
+    trace = logged(subject, lambda: start_trace(run, stage), later)
     proposal = design(spec, context, preset.seed, model, fit)
     if trace:
-        logged(subject, lambda: end_trace(trace, proposal))
+        logged(subject, lambda: end_trace(trace, proposal), later)
     return proposal

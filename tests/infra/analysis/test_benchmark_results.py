@@ -16,12 +16,7 @@ from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines
-from infra.analysis.benchmark.results import (
-    RESULTS_FILE,
-    Asked,
-    BenchmarkResults,
-    count,
-)
+from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
 from infra.analysis.benchmark.spec import (
     ANSWER_TOKENS,
     BenchmarkSpec,
@@ -156,43 +151,32 @@ def planned_for(model: str, **said: object) -> BenchmarkSpec:
     return planned(BenchmarkSpec.model_validate({"model": model, **said}))
 
 
-@pytest.mark.parametrize(
-    ("said", "style", "tokens"),
-    [
-        ({}, PromptStyle.COMPACT, 128),
-        ({"answer_tokens": 64}, PromptStyle.COMPACT, 64),
-        ({"style": "board"}, PromptStyle.BOARD, 8),
-    ],
-)
-def test_the_tiny_policy_is_asked_in_the_style_that_it_was_taught(
-    said: dict, style: PromptStyle, tokens: int
-):
-    spec = planned_for("tiny", **said)
-    assert (spec.style, spec.answer_tokens) == (style, tokens)
+BOARD, COMPACT = PromptStyle.BOARD, PromptStyle.COMPACT
 
 
 @pytest.mark.parametrize(
-    ("config", "style", "tokens"),
+    ("model", "said", "style", "tokens"),
     [
-        ({"max_position_embeddings": 40_960}, PromptStyle.BOARD, ANSWER_TOKENS),
-        ({"max_position_embeddings": 4096}, PromptStyle.BOARD, 2048),
-        ({"max_position_embeddings": 4095}, PromptStyle.COMPACT, 128),
-        ({"max_position_embeddings": "?"}, PromptStyle.BOARD, ANSWER_TOKENS),
-        ({}, PromptStyle.BOARD, ANSWER_TOKENS),
+        ("tiny", {}, COMPACT, 128),
+        ("tiny", {"answer_tokens": 64}, COMPACT, 64),
+        ("tiny", {"style": "board"}, BOARD, 8),
+        ("Qwen/Qwen3-4B", {}, BOARD, ANSWER_TOKENS),
+        ("http://localhost:8000/v1#m", {}, BOARD, ANSWER_TOKENS),
+        ({"max_position_embeddings": 40_960}, {}, BOARD, ANSWER_TOKENS),
+        ({"max_position_embeddings": 4096}, {}, BOARD, 2048),
+        ({"max_position_embeddings": 4095}, {}, COMPACT, 128),
+        ({"max_position_embeddings": "?"}, {}, BOARD, ANSWER_TOKENS),
+        ({}, {}, BOARD, ANSWER_TOKENS),
     ],
 )
 def test_the_context_of_a_checkpoint_decides_how_it_is_asked(
-    config: dict, style: PromptStyle, tokens: int, tmp_path: Path
+    model: str | dict, said: dict, style: PromptStyle, tokens: int, tmp_path: Path
 ):
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    spec = planned_for(str(tmp_path))
+    if isinstance(model, dict):
+        (tmp_path / "config.json").write_text(json.dumps(model))
+        model = str(tmp_path)
+    spec = planned_for(model, **said)
     assert (spec.style, spec.answer_tokens) == (style, tokens)
-
-
-@pytest.mark.parametrize("model", ["Qwen/Qwen3-4B", "http://localhost:8000/v1#m"])
-def test_models_elsewhere_are_asked_as_models_that_read(model: str):
-    spec = planned_for(model)
-    assert (spec.style, spec.answer_tokens) == (PromptStyle.BOARD, ANSWER_TOKENS)
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Path):
@@ -208,27 +192,22 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
 
 
 def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
-    spec = planned_for("tiny")
-    open_benchmark(tmp_path / "b", spec)
-    vllm = EngineConfig(backend="vllm", max_model_len=4096)
-    open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
-    with pytest.raises(
-        RunDirectoryError, match=r"engine: \{'dtype': 'auto'\} there, .*'backend': 'vllm'\} here"
+    spec, directory = planned_for("tiny"), tmp_path / "b"
+    open_benchmark(directory, spec)
+    open_benchmark(directory, spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
+    vllm = {"engine": EngineConfig(backend="vllm", max_model_len=4096)}
+    other = r"was made by another benchmark \(limit: None there, 3 here\); give this one its own --name"
+    for change, complaint in (
+        (vllm, r"engine: \{'dtype': 'auto'\} there, .*'backend': 'vllm'\} here"),
+        ({"limit": 3}, other),
     ):
-        open_benchmark(tmp_path / "b", spec.model_copy(update={"engine": vllm}))
-    with pytest.raises(
-        RunDirectoryError,
-        match="was made by another benchmark \\(limit: None there, 3 here\\); give this one its own --name",
-    ):
-        open_benchmark(tmp_path / "b", spec.model_copy(update={"limit": 3}))
+        with pytest.raises(RunDirectoryError, match=complaint):
+            open_benchmark(directory, spec.model_copy(update=change))
     for damage in ("{", "7"):
-        (tmp_path / "b" / "spec.json").write_text(damage)
-        with pytest.raises(
-            RunDirectoryError, match=r"damaged, or made by another version: .*; move the directory away"
-        ):
-            open_benchmark(tmp_path / "b", spec)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").touch()
+        (directory / "spec.json").write_text(damage)
+        with pytest.raises(RunDirectoryError, match=r"damaged, or made by .*; move the directory away"):
+            open_benchmark(directory, spec)
+    write_json(tmp_path / "other" / "thesis.json", {})
     with pytest.raises(RunDirectoryError, match="exists and is no benchmark"):
         open_benchmark(tmp_path / "other", spec)
 
@@ -239,17 +218,16 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     spec = planned_for("tiny")
     changes = (
-        {"limit": 2},
         {"data": "d/rows.jsonl"},
+        {"limit": 2},
         {"answer_tokens": 9},
         {"engine": EngineConfig(dtype="bfloat16")},
         {"engine": EngineConfig(backend="vllm")},
     )
-    others: list[BenchmarkSpec] = [spec.model_copy(update=change) for change in changes]
-    assert len({benchmark_name(one) for one in (spec, *others)}) == 6
-    assert benchmark_name(spec.model_copy(update={"engine": EngineConfig(batch_size=3)})) == benchmark_name(
-        spec
-    )
-    assert benchmark_name(spec).startswith("tiny-suite-")
-    assert benchmark_name(others[1]).startswith("tiny-rows-")
+    names = [benchmark_name(spec.model_copy(update=change)) for change in ({}, *changes)]
+    assert len(set(names)) == 6
+    assert names[0].startswith("tiny-suite-")
+    assert names[1].startswith("tiny-rows-")
+    wider = spec.model_copy(update={"engine": EngineConfig(batch_size=3)})
+    assert benchmark_name(wider) == names[0]
     assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"

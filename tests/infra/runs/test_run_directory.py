@@ -50,53 +50,52 @@ def test_looking_at_a_run_writes_nothing(tmp_path: Path):
     assert Run(directory=tmp_path / "old").read(CURRICULUM) == before
 
 
-def test_the_same_preset_resumes(tmp_path: Path):
-    first = open_run(tmp_path, preset())
+SMALLER_PARTS = {
+    "trl__per_device_train_batch_size": 16,
+    "trl__gradient_accumulation_steps": 2,
+    "trl__gradient_checkpointing": True,
+}
+"""After a run out of memory: the same steps in smaller parts."""
+
+
+@pytest.mark.parametrize(
+    ("begun", "resumed"),
+    [
+        ({}, {}),
+        ({"stages": 2}, {"stages": 5}),
+        ({"stages": 5}, {"stages": 1, "description": "again"}),
+        ({}, {"engine__batch_size": 512}),
+        ({}, SMALLER_PARTS),
+    ],
+)
+def test_a_run_is_resumed_with_other_stages_words_and_parts_of_a_machine(
+    tmp_path: Path, begun: dict, resumed: dict
+):
+    first, file = open_run(tmp_path, preset(**begun)), tmp_path / "curriculum.json"
     (tmp_path / "stage-00").mkdir()
-    before = (tmp_path / "curriculum.json").stat().st_mtime_ns
-    assert open_run(tmp_path, preset()) == first
-    assert (tmp_path / "curriculum.json").stat().st_mtime_ns == before
+    before = file.stat().st_mtime_ns
+    second = open_run(tmp_path, preset(**resumed))
+    assert second.preset == preset(**resumed)
+    assert second.preset_digest == first.preset_digest, "lineage finds the run by it"
+    stored = Run(directory=tmp_path).read(CURRICULUM).preset
+    assert stored.stages == max(first.preset.stages, second.preset.stages), "the file keeps the longest"
+    assert (file.stat().st_mtime_ns == before) == (stored == first.preset)
 
 
-def test_a_run_is_extended_by_more_stages_and_keeps_its_identity(tmp_path: Path):
-    first = open_run(tmp_path, preset(stages=2))
-    longer = open_run(tmp_path, preset(stages=5))
-    assert Run(directory=tmp_path).read(CURRICULUM) == longer
-    assert longer.preset.stages == 5
-    assert longer.preset_digest == first.preset_digest, "lineage finds the run by it"
-
-
-def test_a_run_is_continued_with_more_of_a_machine_but_not_with_another_engine(tmp_path: Path):
-    first = open_run(tmp_path, preset())
-    wider = preset(engine__batch_size=512)
-    found = open_run(tmp_path, wider)
-    assert found.preset.engine == wider.engine
-    assert found.preset_digest == first.preset_digest
-    with pytest.raises(RunDirectoryError, match=r"engine.backend: not set there, vllm here"):
-        open_run(tmp_path, preset(engine__backend="vllm"))
-
-
-def test_fewer_stages_and_another_description_are_no_other_preset(tmp_path: Path):
-    longer = open_run(tmp_path, preset(stages=5))
-    shorter = open_run(tmp_path, preset(stages=1, description="again"))
-    assert shorter.preset.stages == 1
-    assert shorter.preset_digest == longer.preset_digest
-    assert Run(directory=tmp_path).read(CURRICULUM) == longer, "the file keeps the longest"
+def test_results_are_not_cut_to_fewer_stages_than_there_are(tmp_path: Path):
+    open_run(tmp_path, preset(stages=5))
     for number in range(4):
-        (tmp_path / f"stage-{number:02}").mkdir()
-        (tmp_path / f"stage-{number:02}" / "manifest.json").write_text("{}")
-    assert open_run(tmp_path, preset(stages=1)).preset.stages == 4, (
-        "results are not cut to fewer than there are"
-    )
+        write_text(tmp_path / f"stage-{number:02}" / "manifest.json", "{}")
+    assert open_run(tmp_path, preset(stages=1)).preset.stages == 4
 
 
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        ({"instances": 24}, "instances: 16 there, 24 here"),
         ({"seed": 3}, "seed: 0 there, 3 here"),
         ({"trl__learning_rate": 0.5}, "(trl.learning_rate: 0.0001 there, 0.5 here)"),
         ({"trl__per_device_train_batch_size": 16}, "training.answers_a_step: 32 there, 16 here"),
+        ({"engine__backend": "vllm"}, "engine.backend: not set there, vllm here"),
         ({"engineer__variant": "V1"}, "(engineer.variant: V6 there, V1 here)"),
         (
             {"default_config.sizes.4.hole_ratio": 0.2},
@@ -117,22 +116,8 @@ def test_another_preset_is_refused_with_the_fields_that_differ(
     before = (directory / "curriculum.json").read_bytes()
     with pytest.raises(RunDirectoryError) as refused:
         open_run(directory, preset(**overrides))
-    assert complaint in str(refused.value)
-    assert str(directory) in str(refused.value)
-    assert "--name" in str(refused.value)
+    assert all(part in str(refused.value) for part in (complaint, str(directory), "--name"))
     assert (directory / "curriculum.json").read_bytes() == before
-
-
-def test_a_run_that_ran_out_of_memory_goes_on_with_smaller_parts_of_the_same_step(tmp_path: Path):
-    first = open_run(tmp_path, preset())
-    parts = {
-        "trl__per_device_train_batch_size": 16,
-        "trl__gradient_accumulation_steps": 2,
-        "trl__gradient_checkpointing": True,
-    }
-    smaller = open_run(tmp_path, preset(**parts))
-    assert smaller.preset.trl["per_device_train_batch_size"] == 16
-    assert smaller.preset_digest == first.preset_digest
 
 
 def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path):
@@ -181,9 +166,8 @@ with exclusive(Path(sys.argv[1])):
 
 def test_one_process_at_a_time_until_it_ends_or_is_killed(tmp_path: Path):
     directory = tmp_path / "mine"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
+    command = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with (
@@ -196,15 +180,9 @@ def test_one_process_at_a_time_until_it_ends_or_is_killed(tmp_path: Path):
         assert not directory.exists(), "the lock lies beside the run, not in it"
         holder.kill()
     with exclusive(directory):
-        with subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(directory)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as second:
-            _, errors = second.communicate()
+        second = subprocess.run(command, input="", capture_output=True, text=True)
         assert second.returncode != 0
-        assert "RunDirectoryError" in errors
+        assert "RunDirectoryError" in second.stderr
     with exclusive(directory):
         pass
 
@@ -230,50 +208,28 @@ def test_a_claim_that_was_killed_does_not_block_the_name_and_its_file_is_removed
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["curriculum.json"]
 
 
-def test_half_written_files_of_dead_processes_are_removed_at_start_and_those_of_living_ones_stay(
-    tmp_path: Path,
-):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    folder = tmp_path / "mine" / "stage-00"
-    folder.mkdir(parents=True)
-    stale = [folder / f".rollouts.parquet.{dead.pid}.partial", folder / f".rollouts.parquet.{10**30}.partial"]
-    kept = [
-        folder / f".rollouts.parquet.{os.getpid()}.partial",
-        folder / "mine.7.partial",
-        folder / ".rollouts.partial",
-    ]
-    for path in (*stale, *kept):
-        path.write_text("half")
+def test_half_written_files_of_dead_processes_are_removed_at_start(tmp_path: Path):
+    folder, dead = tmp_path / "mine" / "stage-00", f".rollouts.parquet.{10**30}.partial"
+    kept = (f".rollouts.parquet.{os.getpid()}.partial", "mine.7.partial", ".rollouts.partial")
+    for name in (dead, *kept):
+        write_text(folder / name, "half")
     with exclusive(tmp_path / "mine"):
-        assert sorted(folder.iterdir()) == sorted(kept)
+        assert sorted(path.name for path in folder.iterdir()) == sorted(kept)
 
 
-def test_what_somebody_else_writes_in_a_curriculum_of_a_comparison_stays(tmp_path: Path):
-    written = [
-        tmp_path / "compare" / name / "stage-01" / f".rollouts.parquet.{10**30}.partial"
-        for name in ("held", "left")
-    ]
-    for path in written:
-        path.parent.mkdir(parents=True)
-        path.write_text("half")
+def test_a_comparison_leaves_half_written_files_to_its_runs(tmp_path: Path):
+    path = tmp_path / "compare" / "held" / "stage-01" / f".rollouts.parquet.{10**30}.partial"
+    write_text(path, "half")
+    with exclusive(tmp_path / "compare"):
+        assert path.exists()
     with exclusive(tmp_path / "compare" / "held"):
-        written[0].write_text("half")
-        with exclusive(tmp_path / "compare"):
-            assert all(path.exists() for path in written)
-    with exclusive(tmp_path / "compare" / "left"):
-        assert [path.exists() for path in written] == [True, False]
+        assert not path.exists()
 
 
 def test_what_a_step_recorded_is_not_read_as_anything_else(tmp_path: Path):
     run = Run(directory=tmp_path)
-    run_step(
-        run.folder(0),
-        "gate",
-        {},
-        ("changes.json",),
-        lambda: write_text(run.path(CHANGES, 0), '{"solved": 1}'),
-    )
+    path = run.path(CHANGES, 0)
+    run_step(path.parent, "gate", {}, (path.name,), lambda: write_text(path, '{"solved": 1}'))
     write_text(run.path(CHANGES, 0), '{"solved": 3}')
     with pytest.raises(
         RunDirectoryError, match=r"changes\.json: is not what the step gate wrote.*run the same command again"
