@@ -54,7 +54,7 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "envwright": code_version(),
     }
     data = {"train": run.read(TRAIN_DATA, stage), "validation": run.read(VALIDATION)}
-    rows = {name: [_row(environment, style, one) for one in part] for name, part in data.items()}
+    rows = {name: [_row(environment, style, item) for item in part] for name, part in data.items()}
     partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
