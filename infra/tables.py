@@ -11,7 +11,7 @@ import pandas as pd
 from envgen.breakdown import Counts, Rate, wilson
 from envgen.config import SHARE, EnvConfig
 from envgen.space import Knob, Space
-from infra.analysis.results import ComparisonResults, Pair
+from infra.analysis.results import RATES, ComparisonResults, Pair
 from infra.formats import (
     duration,
     label,
@@ -117,15 +117,18 @@ def arms(results: ComparisonResults) -> pd.DataFrame:
     """Return a row for each arm and rate of a comparison, with its differences to the baselines.
 
     Tokens and time stand in the row of the valid rate."""
+    words = rate_names(results.best)
     failed, bases, rows = {child.arm for child in results.failed}, list(results.differences("valid")), []
     for arm in results.arms:
         seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if arm.label in failed else ''}"
         tokens = short_count(sum(arm.tokens.values())) if arm.tokens else None
         spent = [tokens, None if arm.seconds is None else duration(arm.seconds)]
-        for name, word in rate_names(results.best).items():
-            against = [getattr(arm.against.get(base), name, None) for base in bases]
-            numbers = [getattr(arm, name), *against]
-            rows.append([arm.label, seeds, word, *numbers, *(spent if name == "valid" else (None, None))])
+        for name in filter(words.get, RATES):
+            effects = results.differences(name).values()
+            numbers = [getattr(arm, name), *(of_base.get(arm.label) for of_base in effects)]
+            rows.append(
+                [arm.label, seeds, words[name], *numbers, *(spent if name == "valid" else (None, None))]
+            )
     columns = ["at the end", *(f"against {base}" for base in bases), "tokens", "time"]
     return frame(["engineer variant", "seeds", "rate", *columns], rows)
 

@@ -75,8 +75,9 @@ def metrics(results: ComparisonResults) -> Points:
             points[f"{name}/{label}"] = [(trained, rate.value) for trained, rate in enumerate(curve)]
             if final:
                 points |= _interval(f"final_{name}", label, final)
-            for baseline, against in arm.against.items():
-                points |= _interval(f"{name}_to_{baseline}", label, getattr(against, name))
+            for base, effects in results.differences(name).items():
+                if arm.label in effects:
+                    points |= _interval(f"{name}_to_{base}", label, effects[arm.label])
     return points
 
 

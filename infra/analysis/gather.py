@@ -15,7 +15,6 @@ from envgen.errors import DataError, RunDirectoryError
 from infra.analysis.results import (
     BASELINES,
     RATES,
-    Against,
     ArmResult,
     ChildResult,
     ComparisonResults,
@@ -110,8 +109,8 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     for child, run in children:
         if run:
             runs[child.arm][child.preset.seed] = run
-    baselines = {name: runs[name] for name in BASELINES if name in runs}
-    pairs = {(arm, minus): against(runs[arm], runs[minus]) for arm, minus in combinations(runs, 2)}
+    compared = [(arm, base) for base in BASELINES if base in runs for arm in runs if arm != base]
+    compared += combinations([arm for arm in runs if arm not in BASELINES], 2)
     return ComparisonResults(
         comparison=spec.name,
         preset=spec.preset.name,
@@ -121,11 +120,9 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         seeds=spec.seeds,
         stage_0=spec.stage_0,
         stage0_seed=spec.preset.seed,
-        arms=tuple(arm_result(arm, runs[arm.label], baselines) for arm in spec.arms),
+        arms=tuple(arm_result(arm, runs[arm.label]) for arm in spec.arms),
         children=tuple(_child(child, run, failures) for child, run in children),
-        pairs=tuple(
-            Pair(arm=arm, minus=minus, valid=both.valid) for (arm, minus), both in pairs.items() if both
-        ),
+        pairs=tuple(pair for names in compared if (pair := _pair(*names, runs))),
         made=_made(directory, spec, complete),
     )
 
@@ -146,8 +143,8 @@ def _child(child: Child, run: Finished | None, failures: Mapping[str, str]) -> C
     return ChildResult(arm=child.arm, seed=child.preset.seed, state=state, reason=reason)
 
 
-def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult:
-    """Return the figures of an arm over its seeds, and its differences to the other baselines."""
+def arm_result(arm: Arm, runs: Runs) -> ArmResult:
+    """Return the figures of an arm over its seeds."""
     names: dict[str, Any] = {"label": arm.label, "engineer": arm.engineer, "variant": arm.variant}
     if not runs:
         return ArmResult(**names, seeds=())
@@ -157,7 +154,6 @@ def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult
         rates[name] = rate(np.stack([run.end(name) for run in of_seeds]))
         curve = np.stack([run.outcomes[name] for run in of_seeds], axis=1)
         rates[f"{name}_curve"] = tuple(map(rate, curve))
-    differences = {base: against(runs, others) for base, others in baselines.items() if base != arm.label}
     return ArmResult(
         **names,
         seeds=tuple(runs),
@@ -165,17 +161,16 @@ def arm_result(arm: Arm, runs: Runs, baselines: Mapping[str, Runs]) -> ArmResult
         final_by_seed={seed: float(run.end("valid").mean()) for seed, run in runs.items()},
         tokens={name: float(np.mean([run.tokens[name] for run in of_seeds])) for name in of_seeds[0].tokens},
         seconds=float(np.mean([run.seconds for run in of_seeds])),
-        against={base: both for base, both in differences.items() if both},
     )
 
 
-def against(runs: Runs, others: Runs) -> Against | None:
+def _pair(arm: str, minus: str, runs: Mapping[str, Runs]) -> Pair | None:
     """Return the differences of an arm to another one; None if they have no seed in common."""
-    pairs = [(run, others[seed]) for seed, run in runs.items() if seed in others]
+    shared = [(run, runs[minus][seed]) for seed, run in runs[arm].items() if seed in runs[minus]]
 
     def difference(name: str) -> Effect:
-        return effect(np.stack([run.end(name).astype(np.int8) - other.end(name) for run, other in pairs]))
+        return effect(np.stack([run.end(name).astype(np.int8) - other.end(name) for run, other in shared]))
 
-    if not pairs:
+    if not shared:
         return None
-    return Against(seeds=len(pairs), valid=difference("valid"), optimal=difference("optimal"))
+    return Pair(arm=arm, minus=minus, valid=difference("valid"), optimal=difference("optimal"))

@@ -44,20 +44,14 @@ class ChildResult(Frozen):
         return f"{self.arm}-s{self.seed}"
 
 
-class Against(Frozen):
-    """Differences to a baseline at the end, over the seeds that both have, paired by seed and instance."""
-
-    seeds: int
-    valid: Effect
-    optimal: Effect
-
-
 class Pair(Frozen):
-    """The difference between two arms at the end, over the seeds that both have."""
+    """The differences between two arms at the end, over the seeds that both have, paired by seed and
+    instance."""
 
     arm: str
     minus: str
     valid: Effect
+    optimal: Effect
 
 
 class ArmResult(Frozen):
@@ -80,8 +74,6 @@ class ArmResult(Frozen):
     """Training, evaluation, engineer: tokens of a run, mean over seeds, without what runs share."""
     seconds: float | None = None
     """Seconds of a run's steps, mean over seeds, without what runs share."""
-    against: dict[str, Against] = {}
-    """Baseline -> differences to it."""
 
 
 class ComparisonResults(Frozen):
@@ -101,14 +93,14 @@ class ComparisonResults(Frozen):
     arms: tuple[ArmResult, ...]
     children: tuple[ChildResult, ...]
     pairs: tuple[Pair, ...] = ()
-    """Every two arms, once, in their order."""
+    """Every arm minus each baseline, then every two arms that are none, once, in their order."""
     made: Made = Made()
     """All curricula together, and the stages 0 that they share, each counted once."""
 
     def differences(self, rate: RateName) -> dict[str, dict[str, Effect]]:
         """Baseline -> arm -> difference in a rate at the end; baselines without an arm are left out."""
         effects = {
-            base: {arm.label: getattr(arm.against[base], rate) for arm in self.arms if base in arm.against}
+            base: {pair.arm: getattr(pair, rate) for pair in self.pairs if pair.minus == base}
             for base in BASELINES
         }
         return {base: of_base for base, of_base in effects.items() if of_base}

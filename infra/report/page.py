@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from engineer.gate import BASE_POLICY
 from envgen.breakdown import Difference, Rate
-from envgen.environment import Environment, Instance, constant_rates
-from envgen.errors import ConfigError, RunDirectoryError
+from envgen.environment import Environment
+from envgen.errors import RunDirectoryError
 from envgen.space import Space
 from infra import figures, formats, tables
 from infra.formats import count, interval, percent, points
@@ -64,7 +64,6 @@ def write_report(run: Path) -> Path:
         configs=tables.configs(space, results),
         figures=_figures(space, results),
         tables=tables,
-        guesses=_guesses(preset.task, rollouts),
         training=_training_charts(files, results),
         replays=examples.choose(space, failures, REPLAYS),
         gallery=examples.before_and_after(space, start, rollouts),
@@ -165,15 +164,6 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
             for name, parts in strata.items()
         },
     }
-
-
-def _guesses(task: Environment, rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Return by stratum the rate of one constant answer to all questions, if answers are texts."""
-    instances = [rollout.instance for rollout in rollouts if isinstance(rollout.instance, Instance)]
-    try:
-        return constant_rates(task, instances) if instances else {}
-    except ConfigError:  # the file of a generator is gone, or another one
-        return {}
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:

@@ -13,6 +13,7 @@ from mlflow.entities import Run as MlflowRun
 from envgen.errors import ChildError
 from infra import mlflow_log
 from infra.config.preset import Preset
+from infra.config.settings import Settings
 from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.lock import exclusive
@@ -24,8 +25,12 @@ from tasks.run import Throttle
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tracking URI; servers are used in tests/integration."""
-    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    """The database beside runs, in a folder of any name; servers are used in tests/integration."""
+    folder = tmp_path_factory.mktemp("store") / "50%20 off? ä#1"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        return Settings(runs=folder).tracking_uri
 
 
 @pytest.fixture(autouse=True)

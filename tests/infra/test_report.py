@@ -113,27 +113,28 @@ def test_a_proposal_shows_what_it_changed(page: Page, make_run: MakeRun):
 def test_a_page_is_the_same_each_time_and_the_file_of_the_run_makes_the_same_preset(make_run: MakeRun):
     overrides = {"trl.learning_rate": 0.002, "engineer.gate": "rollback", "stages": 1}
     preset = load_preset("tiny", overrides)
-    run = make_run(3, 3, preset=preset)
+    run = make_run(3, 9, preset=preset)
     page = report(run)
     [command] = re.findall(r"<pre>(envwright run [^\n]*)", html.unescape(page.source))
     assert shlex.split(command)[2] == str(run.directory)
     assert load_preset(str(run.path(CURRICULUM))) == preset
+    assert page.replays == 4, "one in ten of 45 answers is wrong"
     assert report(run).source == page.source
     assert [path.name for path in run.directory.iterdir() if "partial" in path.name] == []
 
 
-def test_a_stage_without_a_training_log_has_no_training_chart(make_run: MakeRun):
-    run = make_run(3, 5)
+def test_a_page_does_without_training_log_failures_and_answers_of_the_base_policy(
+    page: Page, make_run: MakeRun
+):
+    run = make_run(3, 10)
     run.path(TRAINING_LOG, 0).unlink()
-    page = report(run)
-    assert "Mean reward by step" not in page.text
-
-
-@pytest.mark.parametrize(("correct", "count"), [(4, 12), (9, 4), (10, 0)])
-def test_at_most_twelve_failures_are_replayed(make_run: MakeRun, correct: int, count: int):
-    page = report(make_run(3, correct))
-    assert page.replays == count
-    assert ("there is no failure to show" in page.text) == (count == 0)
+    run.path(ROLLOUTS, BASE_POLICY).unlink()
+    bare = report(run)
+    parts = {"Mean reward by step": page.text, "there is no failure to show": bare.text}
+    assert all(words in text for words, text in parts.items())
+    assert "Mean reward by step" not in bare.text
+    assert (page.replays, bare.replays) == (12, 0)
+    assert bare.section("gallery") == ""
 
 
 def test_chosen_failures_differ_and_do_not_depend_on_their_order(validation: list):
@@ -177,19 +178,14 @@ def test_replays_can_be_stopped_and_their_marks_are_explained(page: Page):
     assert moving == still > 0
 
 
-def test_base_policy_and_last_stage_answer_the_same_instances_side_by_side(make_run: MakeRun):
-    run = make_run(3, 2, 6)
-    gallery = report(run).section("gallery")
-    titles = [
-        html.unescape(title).replace("\u00a0", " ") for title in re.findall('kind">(.*?)</h3>', gallery)
-    ]
-    solved = sum(3 <= number % 10 < 6 for number in range(45))
+def test_base_policy_and_last_stage_answer_the_same_instances_side_by_side(page: Page):
+    gallery = page.section("gallery")
+    titles = re.findall('kind">(.*?)</h3>', html.unescape(gallery).replace("\u00a0", " "))
+    solved = sum(number % 10 == 3 for number in range(45))
     assert titles[0] == f"Solved since: {solved} instances, 4 of them shown"
     assert [title.partition(":")[0] for title in titles[1:]] == ["Still failed", "Solved before and after"]
     assert gallery.count("<svg") == 2 * gallery.count("<figure") == 16
     assert re.findall(r'<p class="label">(.*?)</p>', gallery) == ["base policy", "stage 1"] * 8
-    run.path(ROLLOUTS, BASE_POLICY).unlink()
-    assert report(run).section("gallery") == "", "the answers of the base policy are gone"
 
 
 def sums(instances: list[Instance], correct: int) -> list[Rollout]:

@@ -116,7 +116,7 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
     results = read_comparison_results(directory)
     assert seeds(results) == {"fixed": (3,), "random": (3,), "levels": ()}
     assert "damaged" in results.failed[0].reason
-    assert results.arms[1].against["fixed"].seeds == 1
+    assert results.differences("valid")["fixed"][results.arms[1].label].seeds == 1
 
     again = subprocess.run(
         [*COMPARE, *SMALL, "--json"], env=environment(tmp_path), capture_output=True, text=True, timeout=400

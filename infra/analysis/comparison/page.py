@@ -5,7 +5,7 @@ from pathlib import Path
 
 from envgen.files import write_html
 from infra import tables
-from infra.analysis.results import BASELINES, ComparisonResults, Pair, RateName, State
+from infra.analysis.results import BASELINES, ComparisonResults, RateName, State
 from infra.analysis.statistics import Effect
 from infra.figures import effect_chart, learning_curves
 from infra.formats import count, estimate, listed, rate_names
@@ -16,9 +16,8 @@ PAGE = "comparison.html"
 
 def write_page(directory: Path, results: ComparisonResults) -> Path:
     """Write `comparison.html`, and return its path."""
-    # Of two arms of which one is a baseline the difference is in the tables of rates.
-    pairs = [pair for pair in results.pairs if not {pair.arm, pair.minus} & {*BASELINES}]
-    of_arms = sum(len(arm.against) for arm in results.arms) * len(rate_names(results.best))
+    pairs = [pair for pair in results.pairs if pair.minus not in BASELINES]
+    of_arms = (len(results.pairs) - len(pairs)) * len(rate_names(results.best))
     page = environment(Path(__file__).parent).get_template("comparison.html.j2")
     html = page.render(
         results=results,
@@ -51,44 +50,26 @@ def _facts(results: ComparisonResults) -> dict[str, str]:
 
 def conclusion(results: ComparisonResults) -> str:
     """Return who ends ahead of each baseline, by how much, and who cannot be told from it; without a
-    baseline, who ends ahead of whom."""
-    if results.differences("valid"):
-        return _conclusions(results, "valid", "valid")
+    baseline, of each other arm."""
     if not any(arm.valid for arm in results.arms):
         return "No curriculum has finished yet."
-    return _without_baseline(results)
+    if not results.pairs:
+        return "One engineer variant has finished: there is nothing to compare it with."
+    return _conclusions(results, "valid", "valid")
 
 
 def conclusion_of_best(results: ComparisonResults) -> str:
-    """Return the same for the optimal rate, which may differ; empty without it or a baseline."""
+    """Return the same for the optimal rate, which may differ; empty without it."""
     return _conclusions(results, "optimal", results.best) if results.best else ""
 
 
 def _conclusions(results: ComparisonResults, rate: RateName, word: str) -> str:
-    effects = results.differences(rate).items()
-    return " ".join(_conclusion(base, word, of_base) for base, of_base in effects)
-
-
-def _without_baseline(results: ComparisonResults) -> str:
-    if not results.pairs:
-        return "One engineer variant has finished: there is nothing to compare it with."
-    clear = [_ahead(pair) for pair in results.pairs if pair.valid.sign]
-    alike = [f"{pair.arm} and {pair.minus}" for pair in results.pairs if not pair.valid.sign]
-    if not clear:
-        most = _ahead(max(results.pairs, key=lambda pair: abs(pair.valid.value)))
-        none = "No engineer variant can be told apart from another in valid rate at the end"
-        return f"{none}; the largest difference: {most}."
-    apart = f"; not told apart: {listed(alike)}" if alike else ""
-    return f"In valid rate at the end: {listed(clear)}{apart}."
-
-
-def _ahead(pair: Pair) -> str:
-    """Return two arms, the better one first, with their difference."""
-    effect, names = pair.valid, (pair.arm, pair.minus)
-    if effect.value < 0:
-        turned = {"value": -effect.value, "low": -effect.high, "high": -effect.low}
-        effect, names = effect.model_copy(update=turned), names[::-1]
-    return f"{names[0]} ahead of {names[1]} by {estimate(effect)}"
+    pairs = [pair for pair in results.pairs if pair.minus in BASELINES] or results.pairs
+    effects = {
+        minus: {pair.arm: getattr(pair, rate) for pair in pairs if pair.minus == minus}
+        for minus in dict.fromkeys(pair.minus for pair in pairs)
+    }
+    return " ".join(_conclusion(base, word, of_base) for base, of_base in effects.items())
 
 
 def _conclusion(base: str, word: str, effects: Mapping[str, Effect]) -> str:
