@@ -118,10 +118,6 @@ BENCHMARKS = [
     ("benchmark ./nowhere", "./nowhere: no checkpoint there"),
     ("benchmark tiny --limit 0", "limit: Input should be greater than or equal to 1 (got 0)"),
     ("benchmark tiny --answer-tokens 1", "answer_tokens: Input should be greater than or equal to 8"),
-    (
-        "benchmark tiny --data rows.jsonl --preset micro",
-        "data 'rows.jsonl' and preset 'micro' are both given",
-    ),
     ("benchmark http://host/v1?key=abc#m", "expected an address without user, password, query or fragment"),
     ("benchmark tiny --backend sglang", "backend: Input should be 'transformers' or 'vllm' (got 'sglang')"),
     ("benchmark tiny --max-model-len 4096", "max_model_len: 4096 is read by the backend vllm only"),
@@ -157,5 +153,5 @@ def test_a_report_of_what_is_no_run_is_refused(refused, tmp_path: Path):
     (tmp_path / "file").write_text("")
     (tmp_path / "runs" / "damaged").mkdir(parents=True)
     (tmp_path / "runs" / "damaged" / "results.json").write_text("{")
-    refused(["report", "./file"], "results.json is missing")
+    refused(["report", "./file"], "results.json: is missing")
     refused(["report", "damaged"], "results.json: damaged, or made by another version")
