@@ -79,10 +79,12 @@ def run_name(directory: Path) -> str:
 
 
 def resume_command(directory: Path) -> str:
-    """Return the command that continues a run, or the comparison that it belongs to."""
-    above = directory.resolve().parent
-    part = (above / COMPARISON).exists()
-    return shlex.join(["envwright", "compare" if part else "run", run_name(above if part else directory)])
+    """Return the command that continues a run, or the comparison that it belongs to; for a run outside of the
+    runs folder, the command that makes it anew."""
+    above, name = directory.resolve().parent, run_name(directory)
+    if (above / COMPARISON).exists():
+        return shlex.join(["envwright", "compare", run_name(above)])
+    return shlex.join(["envwright", "run", f"{name}/{CURRICULUM.name}" if Path(name).is_absolute() else name])
 
 
 def run_directories(folder: Path) -> Iterator[Path]:
