@@ -19,6 +19,7 @@ from support.envwright_command import ROOT, environment, envwright
 from support.finished_run import FinishedRun
 
 from envgen.dataset import environment_of
+from flows.cli import main
 from infra.runs import files
 from infra.runs.files import BREAKDOWN, PROPOSAL, REPORT, RESULTS, TRAIN_DATA, TRAINING_LOG, VALIDATION
 from infra.runs.run import Run
@@ -93,35 +94,22 @@ def random_boards(count: int = 400) -> list[dict[str, Any]]:
     return unique_goals
 
 
-def drawn_and_solved(folder: Path) -> dict[str, Any]:
-    """Return what `generate` draws and what `solve` says of fixed boards."""
-    (folder / "config.yaml").write_text(CONFIG)
-    envwright(
-        folder,
-        "mapf",
-        "generate",
-        "config.yaml",
-        "--count",
-        60,
-        "--agents",
-        3,
-        "--seed",
-        5,
-        "-o",
-        "drawn.parquet",
-    )
-    (folder / "problems.jsonl").write_text("".join(json.dumps(line) + "\n" for line in random_boards()))
-    envwright(folder, "mapf", "solve", "problems.jsonl", "-o", "solutions.jsonl")
-    solutions = [json.loads(line) for line in (folder / "solutions.jsonl").read_text().splitlines()]
+def test_generate_and_solve_are_those_of_the_golden_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text(CONFIG)
+    Path("problems.jsonl").write_text("".join(json.dumps(line) + "\n" for line in random_boards()))
+    for command in (
+        "generate config.yaml --count 60 --agents 3 --seed 5 -o drawn.parquet",
+        "solve problems.jsonl -o solutions.jsonl",
+    ):
+        monkeypatch.setattr(sys, "argv", ["envwright", "mapf", *command.split()])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+    solutions = [json.loads(line) for line in Path("solutions.jsonl").read_text().splitlines()]
     fields = ("id", "solvable", "sum_of_costs", "wait_required")
-    return {
-        "generate": instances(folder / "drawn.parquet"),
-        "solve": [[solution.get(field) for field in fields] for solution in solutions],
-    }
-
-
-def test_generate_and_solve_are_those_of_the_golden_run(tmp_path: Path):
-    assert json.loads(json.dumps(drawn_and_solved(tmp_path))) == GOLDEN["mapf"]
+    solved = [[solution.get(field) for field in fields] for solution in solutions]
+    drawn = json.loads(json.dumps(instances(Path("drawn.parquet"))))
+    assert {"generate": drawn, "solve": solved} == GOLDEN["mapf"]
 
 
 @pytest.mark.slow
