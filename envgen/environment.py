@@ -49,11 +49,6 @@ class Verdict(Frozen):
     terms: dict[str, float] = {}
     """Reward components of partial progress, 0 to 1, by the names of `Space.terms`."""
 
-    @property
-    def outcome(self) -> str:
-        """`valid`, or the failure category in words."""
-        return (self.category or "valid").replace("_", " ")
-
 
 class Source(NamedTuple):
     """Seed of a draw, besides its stratum: no two purposes share a random number."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from envgen.environment import Environment
 from envgen.errors import ConfigError
@@ -12,14 +12,13 @@ ALL = "all"
 """Label of all groups of a kind together."""
 
 
-class Item(Protocol):
-    """An instance of a benchmark with its groups, kind -> label: `{"terms": "3 terms"}`."""
+class Item(NamedTuple):
+    """An instance of a benchmark."""
 
-    @property
-    def instance(self) -> Any: ...  # noqa: D102
-
-    @property
-    def groups(self) -> dict[str, str]: ...  # noqa: D102
+    instance: Any
+    name: str
+    groups: dict[str, str]
+    """Kind of group -> label of the instance's group: `{"terms": "3 terms"}`."""
 
 
 class Published(NamedTuple):
@@ -44,11 +43,11 @@ class Benchmark:
 
     digest: str
     """Digest of the suite."""
-    suite: Callable[[], list[Any]]
+    suite: Callable[[], list[Item]]
     """Return the items of the suite."""
-    read: Callable[[Path], list[Any]]
+    read: Callable[[Path], list[Item]]
     """Return the items of a data set; DataError as `envgen.dataset.read_dataset`."""
-    solved: Callable[[Iterable[tuple[str, Any]], str, Callable[[int], None] | None], list[Any]]
+    solved: Callable[[Iterable[tuple[str, Any]], str, Callable[[int], None] | None], list[Item]]
     """Return the items of public rows (place, row), given their source and a callback for the number of
     solved rows; DataError names the row."""
     public: str

@@ -9,16 +9,19 @@ of them: see `suite_identities`. `tests/envgen/test_benchmark_suite.py` draws th
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from envgen.dataset import column_names, read_dataset, read_table
 from envgen.errors import DataError
 from envgen.files import file_digest
-from envgen.mapf.problem import Instance, identity
-from envgen.mapf.problem_files import BenchmarkRow, parsed
+from envgen.mapf.board_text import from_text
+from envgen.mapf.problem import Instance, Problem, identity
+from envgen.mapf.problem_files import parsed
 from envgen.mapf.solver.solve import solve_many
+from envgen.suites import Item
 
 SUBSETS = {"wr_025": 0.25, "wr_050": 0.5, "wr_075": 0.75}
 """Wait subset -> share of its instances whose every optimal plan waits."""
@@ -32,20 +35,23 @@ SUITE = Path(__file__).parent / "benchmark.parquet"
 SUITE_SHA256 = "738d0f442dcf4857e889f833332160568645feffd975d3fcda72db3e73e58bff"
 
 
-class Item(NamedTuple):
-    """An instance of a benchmark, with the id and the wait subset that it has there."""
+class BenchmarkRow(BaseModel):
+    """A row of the public benchmark; other columns are ignored."""
 
-    instance: Instance
-    """`problem.id` is the canonical identity."""
-    name: str
-    subset: str
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    sample_id: str = Field(max_length=200)
+    num_agents: StrictInt
+    text: str
+    subset: str = Field(default="", max_length=40)
+    """Wait subset; not a column of the public data set, which has a config for each."""
 
-    @property
-    def groups(self) -> dict[str, str]:
-        """Wait subset, if it is of one, number of agents and map size."""
-        agents, size = self.instance.problem.num_agents, self.instance.problem.size
-        subset = {} if self.subset == EVERYTHING else {"wait subset": self.subset}
-        return subset | {"agents": f"{agents} agents", "map size": f"{size}x{size}"}
+
+def item_of(instance: Instance, name: str = "", subset: str = EVERYTHING) -> Item:
+    """Return an instance, whose id is its canonical identity, with the name and wait subset that it has."""
+    agents, size = instance.problem.num_agents, instance.problem.size
+    groups = {} if subset == EVERYTHING else {"wait subset": subset}
+    groups |= {"agents": f"{agents} agents", "map size": f"{size}x{size}"}
+    return Item(instance, name or instance.id, groups)
 
 
 def load_suite() -> list[Item]:
@@ -57,9 +63,9 @@ def load_suite() -> list[Item]:
 def read_items(path: Path) -> list[Item]:
     """Return a data set with the names and subsets in its file, else with identities and EVERYTHING."""
     instances = read_dataset(path)
-    names = _column(path, "name", [instance.id for instance in instances])
+    names = _column(path, "name", [""] * len(instances))
     subsets = _column(path, "subset", [EVERYTHING] * len(instances))
-    return [Item(*row) for row in zip(instances, names, subsets, strict=True)]
+    return [item_of(*row) for row in zip(instances, names, subsets, strict=True)]
 
 
 def _column(path: Path, name: str, missing: list[str]) -> list[str]:
@@ -77,22 +83,30 @@ def solve_rows(
     Each row comes with the place that messages name. `progress` gets the number of solved rows. DataError for
     a row that is wrong or has no plan.
     """
-    read = [(where, parsed(BenchmarkRow.model_validate, value, where)) for where, value in rows]
-    problems = [parsed(lambda row: row.problem(), row, where) for where, row in read]
-    if not problems:
+    read = [(where, *parsed(_row, value, where)) for where, value in rows]
+    if not read:
         raise DataError(f"{source}: holds no row; expected rows sample_id, num_agents, text")
     items: list[Item] = []
     for first in range(0, len(read), SOLVER_BATCH):
-        batch = [p.model_copy(update={"id": identity(p)}) for p in problems[first : first + SOLVER_BATCH]]
-        for problem, solution in zip(batch, solve_many(batch), strict=True):
-            where, row = read[len(items)]
+        batch = read[first : first + SOLVER_BATCH]
+        solutions = solve_many([problem for _, _, problem in batch])
+        for (where, row, problem), solution in zip(batch, solutions, strict=True):
             if solution is None:
                 raise DataError(f"{where}: {row.sample_id!r} has no plan to compare costs with; leave it out")
             subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
-            items.append(Item(Instance(problem=problem, solution=solution), row.sample_id, subset))
+            items.append(item_of(Instance(problem=problem, solution=solution), row.sample_id, subset))
         if progress:
             progress(len(items))
     return items
+
+
+def _row(value: Any) -> tuple[BenchmarkRow, Problem]:
+    row = BenchmarkRow.model_validate(value)
+    problem = from_text(row.text)
+    if problem.num_agents != row.num_agents:
+        count = f"the text places {problem.num_agents} agents"
+        raise ValueError(f"num_agents is {row.num_agents}, but {count}; correct one of them")
+    return row, problem.model_copy(update={"id": identity(problem)})
 
 
 @cache

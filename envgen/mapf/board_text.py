@@ -1,11 +1,12 @@
-"""Read a board from a text: a grid of letters, and lines that give the start and goal of each agent.
+"""Read a board from a text: a grid of letters, then lines that give the start and goal of each agent.
 
-The public MAPF-FrozenLake benchmark, our prompts and `envgen.mapf.problem.to_text` write boards like this.
+Rows of the public MAPF-FrozenLake benchmark, our prompts and `envgen.mapf.problem.to_text` hold such texts.
 The wording of agent lines is free: a line counts that begins with `Agent` and a number and holds two cells
 `(row, column)`, the start and the goal. Work is bounded: texts are short, and every line is read once.
 """
 
 import re
+from collections import Counter
 
 from envgen.errors import excerpt
 from envgen.mapf.problem import (
@@ -24,14 +25,11 @@ from envgen.mapf.problem import (
 
 MAX_CHARACTERS = 64_000
 """Maximum length of a text."""
-
 _AGENT_LETTERS = START_LETTERS + GOAL_LETTERS
 _LETTERS = frozenset(_AGENT_LETTERS + FROZEN + HOLE)
 _AGENT = re.compile(r"[^\w(\[]*agent[ \t_#]*([0-9]{1,3})\b", re.IGNORECASE)
 _CELL = re.compile(r"[(\[]\s*(-?[0-9]+)\s*,\s*(-?[0-9]+)\s*[)\]]")
 
-Line = tuple[int, str]
-"""Line number, from 1, and the line."""
 Grid = list[list[str]]
 Ends = tuple[Cell, Cell]
 """Start and goal of an agent."""
@@ -48,10 +46,9 @@ def from_text(text: str, id: str = "") -> Problem:
         raise ValueError(
             f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are read; shorten it"
         )
-    lines = list(enumerate(text.split("\n"), start=1))
+    lines = text.split("\n")
     grid, end = _grid(lines)
-    ends = _agent_lines(lines[end:], len(grid)) or _agent_lines(lines[: end - len(grid)], len(grid))
-    if ends:
+    if ends := _agent_lines(lines, end, len(grid)):
         _check_letters(grid, ends)
     else:
         ends = _lettered_agents(grid)
@@ -60,39 +57,39 @@ def from_text(text: str, id: str = "") -> Problem:
     return Problem(id=id, size=len(grid), holes=holes, agents=agents)
 
 
-def _grid(lines: list[Line]) -> tuple[Grid, int]:
+def _grid(lines: list[str]) -> tuple[Grid, int]:
     """Return the letters of the only square grid, and the number of lines up to its end."""
-    runs: list[list[tuple[int, list[str]]]] = []
-    for number, line in lines:
+    runs: list[tuple[int, Grid]] = []
+    """Number of the last line, and rows of equal length."""
+    for number, line in enumerate(lines, start=1):
         row = line.split()
         if not (MIN_SIZE <= len(row) <= MAX_SIZE and _LETTERS.issuperset(row)):
             continue
-        if runs and runs[-1][-1][0] == number - 1 and len(runs[-1][-1][1]) == len(row):
-            runs[-1].append((number, row))
-        else:
-            runs.append([(number, row)])
-    grids = [run for run in runs if len(run) == len(run[0][1])]
+        joins = runs and runs[-1][0] == number - 1 and len(runs[-1][1][0]) == len(row)
+        rows = runs.pop()[1] if joins else []
+        runs.append((number, [*rows, row]))
+    grids = [(rows, end) for end, rows in runs if len(rows) == len(rows[0])]
     if len(grids) == 1:
-        return [row for _, row in grids[0]], grids[0][-1][0]
+        return grids[0]
     if grids:
-        raise ValueError(
-            f"grids begin at lines {grids[0][0][0]} and {grids[1][0][0]}; leave only one of them"
-        )
+        first, second = (end - len(rows) + 1 for rows, end in grids[:2])
+        raise ValueError(f"grids begin at lines {first} and {second}; leave only one of them")
     expected = (
         f"expected one grid of n rows with n letters each, n from {MIN_SIZE} to {MAX_SIZE}, "
         f"set apart by blanks, of {''.join(sorted(_LETTERS))}"
     )
     if not runs:
         raise ValueError(f"no grid found; {expected}")
-    longest = max(runs, key=len)
-    raise ValueError(f"line {longest[0][0]}: {len(longest)} rows of {len(longest[0][1])} letters; {expected}")
+    end, rows = max(runs, key=lambda run: len(run[1]))
+    first = end - len(rows) + 1
+    raise ValueError(f"line {first}: {len(rows)} rows of {len(rows[0])} letters; {expected}")
 
 
-def _agent_lines(lines: list[Line], size: int) -> list[Ends]:
+def _agent_lines(lines: list[str], begin: int, size: int) -> list[Ends]:
     """Return the ends of each agent in the first block of agent lines; blank lines do not end a block."""
     ends: list[Ends] = []
     first = 0
-    for number, line in lines:
+    for number, line in enumerate(lines[begin:], start=begin + 1):
         match = _AGENT.match(line)
         cells = _CELL.findall(line, match.end()) if match else []
         if not match or not cells:
@@ -129,17 +126,13 @@ def _cell(number: int, numerals: tuple[str, str], size: int) -> Cell:
 
 def _lettered_agents(grid: Grid) -> list[Ends]:
     """Return the ends of each agent by the letters of the grid."""
-    cells: dict[str, Cell] = {}
-    for r, row in enumerate(grid):
-        for c, letter in enumerate(row):
-            if letter in cells:
-                raise ValueError(f"cell {cell_text((r, c))} holds a letter twice, {letter!r}; place it once")
-            if letter in _AGENT_LETTERS:
-                cells[letter] = (r, c)
-    agents = max((_AGENT_LETTERS.index(letter) % MAX_AGENTS + 1 for letter in cells), default=0)
+    letters = Counter(letter for row in grid for letter in row if letter in _AGENT_LETTERS)
+    agents = max((_AGENT_LETTERS.index(letter) % MAX_AGENTS + 1 for letter in letters), default=0)
     for letter in START_LETTERS[:agents] + GOAL_LETTERS[:agents]:
-        if letter not in cells:
-            raise ValueError(f"the grid lacks the letter {letter!r}; pairs are SG, sg, Aa, Bb, Cc")
+        if letters[letter] != 1:
+            problem = "holds a letter twice," if letters[letter] else "lacks the letter"
+            raise ValueError(f"the grid {problem} {letter!r}; place one of each pair SG, sg, Aa, Bb, Cc")
+    cells = {letter: (r, c) for r, row in enumerate(grid) for c, letter in enumerate(row)}
     return [(cells[START_LETTERS[index]], cells[GOAL_LETTERS[index]]) for index in range(agents)]
 
 
@@ -156,6 +149,5 @@ def _check_letters(grid: Grid, ends: list[Ends]) -> None:
             if letter not in letters:
                 raise ValueError(
                     f"cell {cell_text((r, c))} of the grid holds {letter!r}, the agent lines ask for "
-                    f"{' or '.join(letters)} there (starts {' '.join(START_LETTERS)}, goals "
-                    f"{' '.join(GOAL_LETTERS)}); correct the grid or the lines"
+                    f"{' or '.join(letters)} there; correct the grid or the lines"
                 )

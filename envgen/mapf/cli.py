@@ -1,6 +1,7 @@
 """`envwright mapf generate|solve|verify|render`: data sets, plans, verdicts and pictures of boards."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,6 @@ from rich.console import Console
 
 from envgen.errors import ConfigError, DataError
 from envgen.files import read_json_lines, read_text, write_text
-from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from envgen.terminal import console, say
 
@@ -21,12 +21,7 @@ mapf = typer.Typer(
 )
 SOLVER_BATCH = 256
 MAX_INSTANCES = 10_000_000
-Problems = Annotated[
-    Path,
-    typer.Argument(
-        help="Problems: .jsonl (one JSON object a line), .parquet (data set) or .txt (one board)."
-    ),
-]
+Problems = Annotated[Path, typer.Argument(help="Problems: JSON lines, or a data set (.parquet).")]
 
 
 @mapf.command()
@@ -116,24 +111,25 @@ def verify(
     Example: `envwright mapf verify data.parquet completions.jsonl`
     """
     from envgen.breakdown import wilson
-    from envgen.mapf.problem_files import read_instances
+    from envgen.mapf.problem_files import parsed, read_instances
     from envgen.mapf.verifier import verify as verdict_on
 
-    instances: dict[str, Instance] = {}
-    for instance in read_instances(data):
-        if instance.id in instances:
-            raise DataError(f"{data}: id {instance.id!r} occurs twice; give every problem its own id")
-        instances[instance.id] = instance
-    answers = _read_answers(completions)
-    verdicts = []
-    for number, answer in answers:
+    stored = read_instances(data)
+    instances = {instance.id: instance for instance in stored}
+    if len(instances) < len(stored):
+        [(repeated, _)] = Counter(instance.id for instance in stored).most_common(1)
+        raise DataError(f"{data}: id {repeated!r} occurs twice; give every problem its own id")
+    lines, verdicts = [], []
+    for number, value in read_json_lines(completions):
+        where = f"{completions}: line {number}"
+        answer = parsed(Answer.model_validate, value, where)
         if answer.id not in instances:
-            raise DataError(f"{completions}: line {number}: id {answer.id!r} is not in {data}")
-        verdicts.append(verdict_on(instances[answer.id], answer.completion))
-    lines = [
-        json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) + "\n"
-        for (_, answer), verdict in zip(answers, verdicts, strict=True)
-    ]
+            raise DataError(f"{where}: id {answer.id!r} is not in {data}")
+        verdict = verdict_on(instances[answer.id], answer.completion)
+        verdicts.append(verdict)
+        lines.append(json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) + "\n")
+    if not lines:
+        raise DataError(f"{completions}: holds no answer")
     if output:
         write_text(output, "".join(lines))
     else:
@@ -149,57 +145,25 @@ def render(
     output: Annotated[Path, typer.Option("-o", "--output", help="SVG file to write.")],
     id: Annotated[str | None, typer.Option(help="Id of the problem; without it the first one.")] = None,
     answer: Annotated[
-        str | None,
-        typer.Option(
-            help="Draw this answer and its failure: a text file, or the text itself, "
-            "'Agent 0: (0,1) (0,2) ...' with a line for each agent."
-        ),
+        Path | None, typer.Option(help="Text file with an answer, drawn up to where it fails.")
     ] = None,
 ) -> None:
     """Draw an animated replay of the optimal plan, or of an answer up to where it fails.
 
     Example: `envwright mapf render problems.jsonl -o plan.svg`
     """
-    from envgen.mapf.parser import parse_plan
+    from envgen.mapf.environment import MapfFrozenLake
     from envgen.mapf.problem_files import read_instance
     from envgen.mapf.prompts import answer as answer_text
-    from envgen.mapf.render import board_svg, replay_svg
-    from envgen.mapf.verifier import FailureCategory
+    from envgen.mapf.space import Options
     from envgen.mapf.verifier import verify as verdict_on
 
     if output.suffix != ".svg":
         raise DataError(f"-o {output}: render writes SVG; give a name that ends in .svg")
     instance = read_instance(data, id)
-    text = answer_text(instance.solution.plan) if answer is None else _answer_text(answer)
+    text = read_text(answer) if answer else answer_text(instance.solution.plan)
     verdict = verdict_on(instance, text)
-    if verdict.category is FailureCategory.PARSE_ERROR:
-        picture = board_svg(instance.problem, f"{verdict.outcome}: {verdict.reason}")
-    else:
-        plan = parse_plan(text, instance.problem.num_agents)
-        caption = f"{verdict.outcome}: {verdict.reason}" if verdict.valid else verdict.reason
-        picture = replay_svg(instance.problem, plan, verdict, caption)
-    write_text(output, picture)
-    say(f"{verdict.outcome}: {verdict.reason} -> {output}")
-
-
-def _read_answers(path: Path) -> list[tuple[int, Answer]]:
-    """Return the answers of a file with their line numbers; DataError names the first malformed line."""
-    from envgen.mapf.problem_files import parsed
-
-    answers = [
-        (number, parsed(Answer.model_validate, value, f"{path}: line {number}"))
-        for number, value in read_json_lines(path)
-    ]
-    if not answers:
-        raise DataError(f"{path}: holds no answer")
-    return answers
-
-
-def _answer_text(answer: str) -> str:
-    """Return an answer from the command line, or the content of the file of that name."""
-    if "(" in answer or "\n" in answer:
-        return answer
-    try:
-        return read_text(Path(answer))
-    except DataError as error:
-        raise DataError(f"{error}; --answer takes a text file or an answer, 'Agent 0: (0,1) (0,2)'") from None
+    write_text(output, MapfFrozenLake(Options()).picture(instance, text, verdict))
+    costs = f"sum of costs {verdict.sum_of_costs}, makespan {verdict.makespan}"
+    kind = (verdict.category or ("optimal plan" if verdict.optimal else "valid plan")).replace("_", " ")
+    say(f"{kind}: {verdict.detail or costs} -> {output}")

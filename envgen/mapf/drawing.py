@@ -16,8 +16,6 @@ FAILURE_COLOUR = "#D55E00"
 ICE, ICE_LINE, HOLE, INK = "#E7F0F7", "#C5D6E3", "#3A4754", "#1B1F24"
 NUMBER_COLOURS = ("#FFFFFF", INK, "#FFFFFF", INK, INK)
 WIDTH, HEIGHT, LEFT, TOP, BOARD = 374, 386, 40, 36, 320
-_LINE = 16
-"""Height of a caption."""
 
 
 class View(NamedTuple):
@@ -49,16 +47,9 @@ class View(NamedTuple):
         return round(x + place * 0.38 * self.cell, 2), y
 
 
-def canvas(description: str, caption: str = "") -> drawsvg.Drawing:
-    """A drawing with only a caption at its foot, if any; `description` is read out to who cannot see it."""
-    read_out = f"{description}: {caption}" if caption else description
-    height = HEIGHT + (_LINE if caption else 0)
-    drawing = drawsvg.Drawing(WIDTH, height, role="img", aria_label=read_out, font_family=FONT)
-    if caption:
-        # A long sentence is set in smaller letters, so that its end is not cut off.
-        size = round(min(11.0, 590 / len(caption)), 1)
-        drawing.append(label(caption, LEFT, height - 13, size, fill="currentColor", text_anchor="start"))
-    return drawing
+def canvas(description: str) -> drawsvg.Drawing:
+    """Return an empty drawing; screen readers say its description."""
+    return drawsvg.Drawing(WIDTH, HEIGHT, role="img", aria_label=description, font_family=FONT)
 
 
 def draw_board(drawing: drawsvg.Drawing, view: View, problem: Problem) -> None:

@@ -56,9 +56,7 @@ class MapfFrozenLake(Environment):
         held_out: frozenset[str],
     ) -> Sample:
         """See `envgen.mapf.sampler.draw_size`."""
-        size = int(stratum)
-        instances, report = draw_size(size, knobs, count, self.options.agents, source, held_out)
-        return Sample(instances, report.model_dump(mode="json"), report.line(size))
+        return draw_size(int(stratum), knobs, count, self.options.agents, source, held_out)
 
     def check(self, config: EnvConfig, count: int) -> None:
         """Raise ConfigError or SamplingError for a config of which `count` boards cannot be drawn."""

@@ -1,17 +1,15 @@
-"""Read problems from files, and write them and their solutions as JSON lines."""
+"""Read problems from files, and write their solutions as JSON lines."""
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import ValidationError
 
 from envgen.dataset import environment_of, read_dataset
 from envgen.errors import DataError, describe_validation_error, excerpt
-from envgen.files import read_json_lines, read_text
-from envgen.mapf.board_text import from_text
+from envgen.files import read_json_lines
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
 from envgen.mapf.solver.solve import solve_many
 from envgen.registry import DEFAULT
@@ -19,36 +17,11 @@ from envgen.registry import DEFAULT
 T = TypeVar("T")
 
 
-class BenchmarkRow(BaseModel):
-    """A row of the public benchmark; other columns are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    sample_id: str = Field(max_length=200)
-    num_agents: StrictInt
-    text: str
-    subset: str = Field(default="", max_length=40)
-    """Wait subset; not a column of the public data set, which has a config for each."""
-
-    def problem(self) -> Problem:
-        """Return the problem, its id is `sample_id`; ValueError if text and `num_agents` disagree."""
-        problem = from_text(self.text, self.sample_id)
-        if problem.num_agents != self.num_agents:
-            count = f"the text places {problem.num_agents} agents"
-            raise ValueError(f"num_agents is {self.num_agents}, but {count}; correct one of them")
-        return problem
-
-
 def read_problems(path: Path) -> list[Problem]:
-    """Return the problems of a file, at least one; DataError names file and line.
-
-    A `.parquet` file is a data set, a `.txt` file one board (see `envgen.mapf.board_text`; its id is the
-    stem of the file name). Any other file holds JSON lines: problems, or rows `sample_id, num_agents, text`
-    of the public benchmark.
-    """
+    """Return the problems of a data set (`.parquet`) or of JSON lines, at least one; DataError names line and
+    field."""
     if path.suffix == ".parquet":
         problems = [instance.problem for instance in _read_boards(path)]
-    elif path.suffix == ".txt":
-        problems = [parsed(partial(from_text, id=path.stem), read_text(path), str(path))]
     else:
         lines = read_json_lines(path)
         problems = [parsed(_problem, value, f"{path}: line {number}") for number, value in lines]
@@ -84,14 +57,24 @@ def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]
     """Return the JSON object that `envwright mapf solve` writes for a problem; None stands for no plan."""
     if solution is None:
         return {"id": problem.id, "solvable": False}
-    return {
-        "id": problem.id,
-        "solvable": True,
-        "sum_of_costs": solution.sum_of_costs,
-        "makespan": solution.makespan,
-        "wait_required": solution.wait_required,
-        "plan": [moves_of(path) for path in solution.plan],
-    }
+    costs = solution.model_dump(include={"sum_of_costs", "makespan", "wait_required"})
+    return {"id": problem.id, "solvable": True, **costs, "plan": [moves_of(path) for path in solution.plan]}
+
+
+def parsed(parse: Callable[[Any], T], value: Any, source: str) -> T:
+    """Return `parse(value)`; DataError names the source of a value that is no problem."""
+    try:
+        return parse(value)
+    except RecursionError:
+        raise DataError(f"{source}: lists or objects are nested too deep; expected a problem") from None
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source)) from None
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from None
+
+
+def _problem(value: Any) -> Problem:
+    return Problem.model_validate_json(json.dumps(value))
 
 
 def _read_boards(path: Path) -> list[Instance]:
@@ -107,21 +90,3 @@ def _solved(problems: Sequence[Problem], path: Path) -> list[Instance]:
             raise DataError(f"{path}: problem {problem.id!r} is not solvable; leave it out")
         instances.append(Instance(problem=problem, solution=solution))
     return instances
-
-
-def _problem(value: Any) -> Problem:
-    if isinstance(value, dict) and "sample_id" in value:
-        return BenchmarkRow.model_validate(value).problem()
-    return Problem.model_validate_json(json.dumps(value))
-
-
-def parsed(parse: Callable[[Any], T], value: Any, source: str) -> T:
-    """Return `parse(value)`; DataError names the source of a value that is no problem."""
-    try:
-        return parse(value)
-    except RecursionError:
-        raise DataError(f"{source}: lists or objects are nested too deep; expected a problem") from None
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, source)) from None
-    except ValueError as error:
-        raise DataError(f"{source}: {error}") from None

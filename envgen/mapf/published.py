@@ -3,14 +3,7 @@
 No intervals are published.
 """
 
-from envgen.mapf.benchmark import (
-    CONFIG_PREFIX,
-    SUBSETS,
-    SUITE_SHA256,
-    load_suite,
-    read_items,
-    solve_rows,
-)
+from envgen.mapf import benchmark
 from envgen.suites import Benchmark, Published
 
 MODELS = {
@@ -51,12 +44,12 @@ VARIANTS = {
 rate where it is published."""
 
 BENCHMARK = Benchmark(
-    digest=SUITE_SHA256,
-    suite=load_suite,
-    read=read_items,
-    solved=solve_rows,
+    digest=benchmark.SUITE_SHA256,
+    suite=benchmark.load_suite,
+    read=benchmark.read_items,
+    solved=benchmark.solve_rows,
     public="LARK-Lab/MAPF-FrozenLake-Benchmark",
-    configs=tuple(CONFIG_PREFIX + subset for subset in SUBSETS),
+    configs=tuple(benchmark.CONFIG_PREFIX + subset for subset in benchmark.SUBSETS),
     tables=(("agents", "wait subset"), ("map size", "agents")),
     mark="published, on the authors' instances, not ours",
     published=(

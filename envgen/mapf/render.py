@@ -23,33 +23,29 @@ _LEAD, _GLIDE, _PAUSE, _HOLD = 0.8, 0.5, 0.3, 2.6
 _STEP = _GLIDE + _PAUSE
 
 
-def board_svg(problem: Problem, caption: str = "") -> str:
-    """A board as it is posed: holes, starts and goals, and below them the caption, if any."""
+def board_svg(problem: Problem) -> str:
+    """Return a board as it is posed: holes, starts and goals."""
     view = View(problem.size)
-    drawing = canvas(
-        f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts", caption
-    )
+    drawing = canvas(f"{problem.size}x{problem.size} board, {problem.num_agents} agents at their starts")
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         drawing.append(disc(view, index, view.centre(agent.start)))
     return str(drawing.as_svg(header=""))
 
 
-def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None, caption: str = "") -> str:
-    """An endless replay of `plan`, which may be illegal: jumps glide, cells off the board show at its edge.
+def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None) -> str:
+    """Return an endless replay of `plan`, which may be illegal: cells off the board are drawn at its edge.
 
     With a failing `verdict` the replay ends at its step and marks its cell; a goal that is missed is marked
-    after the last step. The caption, if any, stands below the count of steps. The group `still`, which is
-    hidden, shows the end without animation: a page may show it in place of the group `moving`.
+    after the last step. The group `still`, which is hidden, shows the end without animation: a page may show
+    it in place of the group `moving`.
     """
     steps = trace(plan, verdict)
     first = max(0, len(steps) - 1 - MAX_STEPS)
     frames = Frames(first, max(map(len, plan)) - 1, list(steps[first:]))
     outside = any(max(cell) >= problem.size for cells in frames.cells for cell in cells)
     view = View(problem.size, outside)
-    drawing = canvas(
-        f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents", caption
-    )
+    drawing = canvas(f"{problem.size}x{problem.size} board, replay of a plan for {problem.num_agents} agents")
     draw_board(drawing, view, problem)
     for index, agent in enumerate(problem.agents):
         # Trails lie side by side.

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.environment import Source
+from envgen.environment import Sample, Source
 from envgen.errors import SamplingError, ShortageError
-from envgen.frozen import Frozen
 from envgen.mapf.problem import Instance, identity
 from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of, solution_of
 from envgen.mapf.solver.solve import solve_boards
@@ -29,25 +28,6 @@ MIN_BATCH, MAX_BATCH = 32, 4096
 FRUITLESS_DRAWS = 200_000
 """A class is given up after this many draws without a new board, counted in blocks of MAX_BATCH."""
 REMEDY = "ask for fewer or change hole_ratio or wait_ratio"
-
-
-class SizeReport(Frozen):
-    """What was asked for and what was drawn of one map size."""
-
-    instances: int
-    wait_instances: int
-    holes: int
-    """Holes per board."""
-    draws: int
-    """Boards drawn until both wait classes were full."""
-    undecided: int
-    """Boards that the solver could not decide; others were drawn in their place."""
-
-    def line(self, size: int) -> str:
-        """Return the report as a line of a log."""
-        undecided = f", {self.undecided} of them undecided" if self.undecided else ""
-        counts = f"{self.instances} instances, {self.wait_instances} need a wait"
-        return f"{size}x{size}: {counts}, {self.draws} boards drawn{undecided}"
 
 
 def hole_count(size: int, hole_ratio: float, count: int, agents: int) -> int:
@@ -65,10 +45,12 @@ def hole_count(size: int, hole_ratio: float, count: int, agents: int) -> int:
 
 def draw_size(
     size: int, knobs: Mapping[str, float], count: int, agents: int, source: Source, held_out: frozenset[str]
-) -> tuple[list[Instance], SizeReport]:
+) -> Sample:
     """Draw `count` distinct boards of one map size, none of them held out.
 
-    The boards without a wait come first. ShortageError holds the boards drawn if a class has too few.
+    The boards without a wait come first. The report counts the holes of a board, the boards drawn until both
+    wait classes were full, and those that the solver could not decide and that others replaced.
+    ShortageError holds the boards drawn if a class has too few.
     """
     holes, with_wait = (
         hole_count(size, knobs["hole_ratio"], count, agents),
@@ -103,13 +85,15 @@ def draw_size(
         raise ShortageError(
             f"{place}: {_shortage(boards, wanted)} after {draws:,} draws; {REMEDY}", instances
         )
-    return instances, SizeReport(
-        instances=count,
-        wait_instances=with_wait,
-        holes=holes,
-        draws=last_used + 1,
-        undecided=undecided,
-    )
+    report = {
+        "instances": count,
+        "wait_instances": with_wait,
+        "holes": holes,
+        "draws": last_used + 1,
+        "undecided": undecided,
+    }
+    line = f"{size}x{size}: {count} instances, {with_wait} need a wait, {last_used + 1} boards drawn"
+    return Sample(instances, report, line + f", {undecided} of them undecided" * bool(undecided))
 
 
 def _batch_size(boards: dict[bool, list[Instance]], wanted: dict[bool, int], draws: int) -> int:

@@ -58,19 +58,6 @@ class Verdict(Frozen):
         """Partial progress by name, which a reward may pay for."""
         return {"arrived": self.arrived, "legal_share": self.legal_share}
 
-    @property
-    def outcome(self) -> str:
-        """A few words for people: `optimal plan`, `valid plan`, or as `conflict in step 3`."""
-        if self.category is None:
-            return "optimal plan" if self.optimal else "valid plan"
-        at = "by" if self.category is FailureCategory.GOAL_NOT_REACHED else "in"
-        return self.category.replace("_", " ") + ("" if self.step is None else f" {at} step {self.step}")
-
-    @property
-    def reason(self) -> str:
-        """The costs of a valid plan, else the detail."""
-        return self.detail if self.category else f"sum of costs {self.sum_of_costs}, makespan {self.makespan}"
-
 
 def verify(instance: Instance, completion: str) -> Verdict:
     """Return the verdict on a completion: parse it, check its plan, compare its cost with the optimum."""

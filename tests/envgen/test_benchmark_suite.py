@@ -14,10 +14,9 @@ from envgen.errors import DataError
 from envgen.mapf import benchmark
 from envgen.mapf.benchmark import (
     AGENTS,
-    EVERYTHING,
     SUBSETS,
     SUITE,
-    Item,
+    item_of,
     load_suite,
     read_items,
     suite_identities,
@@ -27,6 +26,7 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import draw_size
 from envgen.mapf.solver.solve import solve_many
 from envgen.mapf.verifier import verify_plan
+from envgen.suites import Item
 
 HOLE_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 EACH = 10
@@ -40,7 +40,8 @@ def suite() -> list[Item]:
 
 def test_the_suite_has_the_shape_of_the_public_benchmark(suite: list[Item]):
     cells = Counter(
-        (item.subset, item.instance.problem.num_agents, item.instance.problem.size) for item in suite
+        (item.groups["wait subset"], item.instance.problem.num_agents, item.instance.problem.size)
+        for item in suite
     )
     assert cells == {
         (subset, agents, size): 50 for subset in SUBSETS for agents in AGENTS for size in range(agents, 11)
@@ -49,12 +50,12 @@ def test_the_suite_has_the_shape_of_the_public_benchmark(suite: list[Item]):
 
 
 def test_every_subset_has_its_share_of_waits_to_within_one_instance(suite: list[Item]):
-    waits = Counter(item.subset for item in suite if item.instance.solution.wait_required)
+    waits = Counter(item.groups["wait subset"] for item in suite if item.instance.solution.wait_required)
     assert {
         subset: abs(waits[subset] - share * 1050) <= 0.5 for subset, share in SUBSETS.items()
     } == dict.fromkeys(SUBSETS, True)
     in_cell = Counter(
-        (item.subset, item.instance.problem.num_agents, item.instance.problem.size)
+        (item.groups["wait subset"], item.instance.problem.num_agents, item.instance.problem.size)
         for item in suite
         if item.instance.solution.wait_required
     )
@@ -68,7 +69,7 @@ def test_names_and_columns_tell_subset_and_hole_ratio(suite: list[Item]):
         problem = item.instance.problem
         assert len(problem.holes) == int(ratio * problem.size**2 + 1e-9)
         assert item.name.startswith(
-            f"{item.subset}/{problem.num_agents}ag_{problem.size}x{problem.size}_hr{ratio}_00"
+            f"{item.groups['wait subset']}/{problem.num_agents}ag_{problem.size}x{problem.size}_hr{ratio}_00"
         )
     assert suite[0].name == "wr_025/3ag_3x3_hr0.1_000"
     assert len({item.name for item in suite}) == len(suite)
@@ -105,10 +106,12 @@ def draw_again(agents: int, size: int) -> Iterator[Item]:
             before, after = (int(wait_ratio * EACH * number + 0.5) for number in (index, index + 1))
             knobs = {"hole_ratio": hole_ratio, "wait_ratio": (after - before) / EACH}
             source = Source(2026, purpose=f"benchmark-{subset}-{hole_ratio}")
-            drawn, _ = draw_size(size, knobs, EACH, agents, source, frozenset(seen))
+            drawn = draw_size(size, knobs, EACH, agents, source, frozenset(seen)).instances
             seen |= {instance.id for instance in drawn}
             for number, instance in enumerate(drawn):
-                yield Item(instance, f"{subset}/{agents}ag_{size}x{size}_hr{hole_ratio}_{number:03d}", subset)
+                yield item_of(
+                    instance, f"{subset}/{agents}ag_{size}x{size}_hr{hole_ratio}_{number:03d}", subset
+                )
 
 
 QUICK = {(3, 3), (3, 7), (4, 4), (4, 10), (5, 9)}
@@ -165,6 +168,6 @@ def test_a_missing_file_is_refused_but_two_agents_do_not_need_it():
 def test_a_data_set_without_names_and_subsets_is_one_subset(suite: list[Item], tmp_path: Path):
     instances = [item.instance for item in suite[:3]]
     write_dataset(tmp_path / "d.parquet", instances, PromptStyle.BOARD, {})
-    assert read_items(tmp_path / "d.parquet") == [
-        Item(instance, instance.problem.id, EVERYTHING) for instance in instances
-    ]
+    items = read_items(tmp_path / "d.parquet")
+    assert [item.name for item in items] == [instance.problem.id for instance in instances]
+    assert all(item.groups == {"agents": "3 agents", "map size": "3x3"} for item in items)

@@ -116,16 +116,6 @@ def test_drawings_need_neither_scripts_nor_anything_from_elsewhere():
         ]
 
 
-def test_a_caption_stands_below_and_is_read_out():
-    problem = board("crossing")
-    plain, told = (ElementTree.fromstring(board_svg(problem, caption)) for caption in ("", "no plan found"))
-    assert "no plan found" in texts(told)
-    assert told.attrib["aria-label"].endswith("2 agents at their starts: no plan found")
-    assert float(told.attrib["height"]) > float(plain.attrib["height"])
-    plan = solve(problem).plan
-    assert "an answer" in texts(ElementTree.fromstring(replay_svg(problem, plan, caption="an answer")))
-
-
 def test_a_board_shows_every_agent_twice_and_no_step():
     shown = texts(ElementTree.fromstring(board_svg(board("crossing"))))
     assert shown.count("0") == shown.count("1") == 2 + 2

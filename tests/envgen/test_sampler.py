@@ -126,7 +126,7 @@ def test_a_class_with_too_few_boards_is_refused_with_those_that_it_has(monkeypat
     few = caught.value.instances
     assert 0 < len(few) < 10
     assert all(instance.solution.wait_required for instance in few)
-    assert draw_size(3, waits, len(few), 2, Source(0), frozenset())[0] == few
+    assert draw_size(3, waits, len(few), 2, Source(0), frozenset()).instances == few
     with pytest.raises(ShortageError):
         draw_size(3, waits, 1, 2, Source(0), frozenset(instance.id for instance in few))
 
@@ -139,10 +139,10 @@ def test_a_board_that_the_solver_cannot_decide_is_drawn_again_and_counted(monkey
 
     knobs = {"hole_ratio": 0.2, "wait_ratio": 0.5}
     monkeypatch.setattr(sampler, "solve_boards", undecided)
-    instances, report = draw_size(4, knobs, 20, 2, Source(0), frozenset())
-    assert len(instances) == 20
-    assert report.undecided > 0
-    assert "undecided" in report.line(4)
+    drawn = draw_size(4, knobs, 20, 2, Source(0), frozenset())
+    assert len(drawn.instances) == 20
+    assert drawn.report["undecided"] > 0
+    assert "undecided" in drawn.line
 
 
 def test_generators_depend_on_the_whole_path_and_on_nothing_else():

@@ -14,7 +14,10 @@ from policy.rollouts import breakdown_of, read_rollouts
 
 @pytest.mark.slow
 def test_the_tiny_policy_answers_rows_of_the_public_data_set(tmp_path: Path, server: str):
-    write_rows(tmp_path / "rows.jsonl", [public_row(item, subset=item.subset) for item in load_suite()[:6]])
+    write_rows(
+        tmp_path / "rows.jsonl",
+        [public_row(item, subset=item.groups["wait subset"]) for item in load_suite()[:6]],
+    )
     command = ("benchmark", "tiny", "--data", "rows.jsonl", "--name", "mine")
     printed = envwright(tmp_path, *command, PREFECT_API_URL=server).stdout
     assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed

@@ -18,7 +18,6 @@ from envgen.mapf.problem import Agent, Instance, Problem, Solution
 from envgen.mapf.prompts import PromptStyle
 from envgen.rows import instance_row, instance_schema
 
-AGENTS = "Agent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 PROBLEM = Problem(
     id="x",
     size=3,
@@ -33,17 +32,6 @@ INSTANCE = Instance(
 
 def json_line(path: Path, **fields: object) -> None:
     path.write_text(json.dumps({**PROBLEM.model_dump(mode="json"), **fields}) + "\n")
-
-
-def benchmark_row(path: Path, num_agents: object = 2) -> None:
-    path.write_text(
-        json.dumps({"sample_id": "x", "num_agents": num_agents, "text": f"S F G\nF H F\ns F g\n{AGENTS}"})
-        + "\n"
-    )
-
-
-def board_text(path: Path, lines: str = AGENTS) -> None:
-    path.write_text(f"S F G\nF H F\ns F g\n{lines}\n")
 
 
 def data_set(path: Path, **columns: object) -> None:
@@ -64,18 +52,6 @@ HOSTILE: dict[str, tuple[str, Callable[..., None], dict[str, object], str]] = {
         json_line,
         {"size": 10**9},
         "size: Input should be less than or equal to 10 (got 1000000000)",
-    ),
-    "a row of the benchmark": (
-        "p.jsonl",
-        benchmark_row,
-        {"num_agents": 10**9},
-        "num_agents is 1000000000, but the text places 2 agents",
-    ),
-    "a text": (
-        "p.txt",
-        board_text,
-        {"lines": AGENTS.replace("(2,0)", "(-1,0)")},
-        "cell '-1, 0' lies outside of the 3x3 grid",
     ),
     "Parquet": (
         "p.parquet",

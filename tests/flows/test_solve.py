@@ -14,7 +14,6 @@ from support.boards import board, path_of
 from support.envwright_command import ENVWRIGHT, environment
 
 from envgen.dataset import write_dataset
-from envgen.mapf.problem import to_text
 from envgen.mapf.problem_files import read_instances, read_problems
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import verify_plan
@@ -68,11 +67,10 @@ def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_
 
 
 def test_boards_are_solved_from_files_of_every_kind(envwright, refused, tmp_path: Path):
-    (tmp_path / "bay.txt").write_text(to_text(board("bay")))
     write_lines(tmp_path / "bay.jsonl", board("bay").model_dump(mode="json"))
-    [instance] = read_instances(tmp_path / "bay.txt")
+    [instance] = read_instances(tmp_path / "bay.jsonl")
     write_dataset(tmp_path / "bay.parquet", [instance], PromptStyle.BOARD, {})
-    for source in ("bay.txt", "bay.jsonl", "bay.parquet"):
+    for source in ("bay.jsonl", "bay.parquet"):
         done = envwright("mapf", "solve", source, "-o", f"{source}.out")
         assert (done.code, done.out) == (0, f"1 problem -> {source}.out\n"), done.err
     assert len({path.read_text() for path in tmp_path.glob("*.out")}) == 1

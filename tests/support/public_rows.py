@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from envgen.mapf.benchmark import Item
 from envgen.mapf.prompts import PromptStyle, prompt
+from envgen.suites import Item
 
 
 def public_row(item: Item, **other: object) -> dict:

@@ -11,10 +11,11 @@ from scipy.stats import binomtest
 
 from envgen.errors import ConfigError, ModelError, RunDirectoryError
 from envgen.files import write_json
-from envgen.mapf.benchmark import EVERYTHING, Item, load_suite
+from envgen.mapf.benchmark import item_of, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
+from envgen.suites import Item
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
 from infra.analysis.benchmark.spec import (
@@ -128,10 +129,9 @@ def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
         update={"problem": problem.model_copy(update={"agents": problem.agents[:2]})}
     )
     plan = SUITE[0].instance.solution.plan[:2]
-    pair = Item(
+    pair = item_of(
         instance.model_copy(update={"solution": instance.solution.model_copy(update={"plan": plan})}),
         "x",
-        EVERYTHING,
     )
     text = printed(results([pair]))
     assert "2 agents" in text

@@ -9,9 +9,10 @@ import pytest
 from support.public_rows import public_row, write_rows
 
 from envgen.errors import DataError
-from envgen.mapf.benchmark import EVERYTHING, SUBSETS, Item, load_suite
+from envgen.mapf.benchmark import SUBSETS, load_suite
 from envgen.mapf.problem import Instance, to_text
 from envgen.mapf.published import BENCHMARK
+from envgen.suites import Item
 from infra.analysis.benchmark.sources import limited, read_source
 
 
@@ -35,7 +36,7 @@ def test_our_instances_as_public_rows_give_the_same_identities_and_costs(some: l
     read = read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", map(public_row, some)), solved.append)
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some]
     assert [item.name for item in read] == [item.name for item in some]
-    assert {item.subset for item in read} == {EVERYTHING}
+    assert not any("wait subset" in item.groups for item in read)
     assert solved == [len(some)]
 
 
@@ -45,10 +46,13 @@ def test_a_row_may_say_its_subset_by_the_name_of_the_config(some: list[Item], tm
         public_row(some[1], subset="benchmark_wr_075"),
         public_row(some[2]),
     ]
-    assert [item.subset for item in read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", rows))] == [
+    assert [
+        item.groups.get("wait subset")
+        for item in read_source(BENCHMARK, write_rows(tmp_path / "rows.jsonl", rows))
+    ] == [
         "wr_050",
         "wr_075",
-        EVERYTHING,
+        None,
     ]
 
 
@@ -87,6 +91,13 @@ WALL = "S H G\nH H H\ns F g"
             "rows.jsonl: line 1: subset: String should have at most 40 characters",
         ),
         ([{"sample_id": "a", "num_agents": 2, "text": "no board"}], "rows.jsonl: line 1: no grid found"),
+        (
+            [{"sample_id": "a", "num_agents": 3.0, "text": WALL}],
+            "num_agents: Input should be a valid integer",
+        ),
+        ([{"sample_id": "a", "num_agents": 3, "text": None}], "text: Input should be a valid string"),
+        ([{"sample_id": 7, "num_agents": 3, "text": WALL}], "sample_id: Input should be a valid string"),
+        ([{"sample_id": "x" * 201, "num_agents": 3, "text": WALL}], "sample_id: String should have at most"),
     ],
 )
 def test_a_row_that_is_wrong_is_named(rows: list, complaint: str, tmp_path: Path):
@@ -122,7 +133,7 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
     (folder / "README.md").write_text(f"---\nconfigs:\n{''.join(configs)}---\n")
     read = read_source(BENCHMARK, str(folder))
     assert [known(item.instance) for item in read] == [known(item.instance) for item in some[:3]]
-    assert [item.subset for item in read] == list(SUBSETS)
+    assert [item.groups["wait subset"] for item in read] == list(SUBSETS)
 
 
 def test_a_folder_without_the_configs_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
