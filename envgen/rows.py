@@ -28,34 +28,36 @@ _SCALARS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, 
 def instance_schema(environment: Environment) -> pa.Schema:
     """Return the columns of an instance: id, stratum, labels, the fields of its model, prompt."""
     names = {field.name for field in _IDENTITY}
-    fields = [field for field in _columns(environment.instance_type) if field.name not in names]
+    fields = [field for field in model_columns(environment.instance_type) if field.name not in names]
     return pa.schema([*_IDENTITY, *fields, _PROMPT])
-
-
-def verdict_schema(environment: Environment) -> pa.Schema:
-    """Return the columns of a verdict: the fields of its model."""
-    return pa.schema(_columns(environment.verdict_type))
 
 
 def instance_row(environment: Environment, instance: Any, style: str) -> dict[str, Any]:
     """Return an instance, with its prompt in a style, as a row of `instance_schema`."""
     identity = {"id": instance.id, "stratum": instance.stratum, "labels": sorted(instance.labels)}
-    return {**_encoded(instance), **identity, "prompt": environment.prompt(instance, style)}
+    return {**model_row(instance), **identity, "prompt": environment.prompt(instance, style)}
 
 
 def instance_of(environment: Environment, row: Mapping[str, Any], where: str) -> Any:
     """Return the instance of a row; DataError names `where`, field and value."""
-    return _decoded(environment.instance_type, row, f"{where}: not an instance")
+    return model_of(environment.instance_type, row, f"{where}: not an instance")
 
 
-def verdict_row(verdict: BaseModel) -> dict[str, Any]:
-    """Return a verdict as a row of `verdict_schema`."""
-    return _encoded(verdict)
+def model_row(value: BaseModel) -> dict[str, Any]:
+    """Return a value as a row of the columns of its model."""
+    row = value.model_dump(mode="json")
+    return row | {name: json.dumps(row[name], ensure_ascii=False) for name in _json_fields(type(value))}
 
 
-def verdict_of(environment: Environment, row: Mapping[str, Any], where: str) -> Any:
-    """Return the verdict of a row; DataError names `where`, field and value."""
-    return _decoded(environment.verdict_type, row, f"{where}: not a verdict")
+def model_of(model: type[BaseModel], row: Mapping[str, Any], where: str) -> Any:
+    """Return the value of a row; DataError names `where`, field and value."""
+    fields = {name: row[name] for name in model.model_fields}
+    try:
+        return model.model_validate(fields | {name: json.loads(row[name]) for name in _json_fields(model)})
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, where)) from None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 @cache
@@ -64,7 +66,8 @@ def _types(model: type[BaseModel]) -> dict[str, pa.DataType | None]:
     return {name: _type(field.annotation) for name, field in model.model_fields.items()}
 
 
-def _columns(model: type[BaseModel]) -> list[pa.Field]:
+def model_columns(model: type[BaseModel]) -> list[pa.Field]:
+    """Return a column for each field of a model."""
     fields = model.model_fields
     return [
         pa.field(name, column or pa.string(), nullable=NoneType in get_args(fields[name].annotation))
@@ -90,18 +93,3 @@ def _type(annotation: Any) -> pa.DataType | None:
         types = _types(annotation)
         return None if None in types.values() else pa.struct(list(types.items()))
     return next((column for scalar, column in _SCALARS if issubclass(annotation, scalar)), None)
-
-
-def _encoded(value: BaseModel) -> dict[str, Any]:
-    row = value.model_dump(mode="json")
-    return row | {name: json.dumps(row[name], ensure_ascii=False) for name in _json_fields(type(value))}
-
-
-def _decoded(model: type[BaseModel], row: Mapping[str, Any], where: str) -> Any:
-    fields = {name: row[name] for name in model.model_fields}
-    try:
-        return model.model_validate(fields | {name: json.loads(row[name]) for name in _json_fields(model)})
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, where)) from None
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{where}: {error}") from None

@@ -11,7 +11,7 @@ from envgen.dataset import USUAL, environment_of, read_table, with_environment, 
 from envgen.environment import Environment, Instance, Verdict
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
-from envgen.rows import instance_of, instance_row, instance_schema, verdict_of, verdict_row, verdict_schema
+from envgen.rows import instance_of, instance_row, instance_schema, model_columns, model_of, model_row
 
 _ANSWER = pa.schema(
     [
@@ -43,7 +43,7 @@ def write_rollouts(
         {
             **instance_row(of, rollout.instance, style),
             **{name: getattr(rollout, name) for name in _ANSWER.names},
-            **verdict_row(rollout.verdict),
+            **model_row(rollout.verdict),
         }
         for rollout in rollouts
     ]
@@ -56,7 +56,7 @@ def read_rollouts(path: Path) -> list[Rollout]:
     return [
         Rollout(
             instance=instance_of(environment, row, f"{path}: row {index}"),
-            verdict=verdict_of(environment, row, f"{path}: row {index}"),
+            verdict=model_of(environment.verdict_type, row, f"{path}: row {index}: not a verdict"),
             **{name: row[name] for name in _ANSWER.names},
         )
         for index, row in enumerate(read_table(path, _schema(environment)).to_pylist())
@@ -64,7 +64,7 @@ def read_rollouts(path: Path) -> list[Rollout]:
 
 
 def _schema(environment: Environment) -> pa.Schema:
-    return pa.schema([*instance_schema(environment), *_ANSWER, *verdict_schema(environment)])
+    return pa.schema([*instance_schema(environment), *_ANSWER, *model_columns(environment.verdict_type)])
 
 
 def breakdown_of(environment: Environment, rollouts: Iterable[Rollout]) -> Breakdown:

@@ -6,12 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from envgen.environment import Instance, constant_rates, wrong_reference
 from envgen.errors import ConfigError, validated
 from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
-from envgen.rows import instance_of, instance_row, instance_schema
 from envgen.space import Stratum
 
 ITEMS = 200
@@ -52,7 +49,6 @@ def check_generator(file: Path) -> Iterator[Finding]:
         for drawer, how in ((environment, "twice in one process"), (other, "with another hash seed")):
             yield _deterministic(environment, instances, _draw(drawer), f"the same again, {how}")
         yield _references(environment, instances)
-        yield _stored(environment, instances)
         yield _junk(environment, drawn)
         for name, rate in constant_rates(environment, instances).items():
             detail = f"the commonest answer is right for {rate:.1%} of the questions"
@@ -107,19 +103,6 @@ def _references(environment: ModuleEnvironment, instances: list[Instance]) -> Fi
         instance, verdict = wrong
         detail = f"{instance.answer!r:.80} to {instance.question!r:.80}: {verdict.category}, {verdict.detail}"
     return Finding("references score 1", not wrong, detail)
-
-
-def _stored(environment: ModuleEnvironment, instances: list[Instance]) -> Finding:
-    check = "the same when stored and read"
-    rows = [instance_row(environment, instance, "plain") for instance in instances]
-    try:
-        table = pa.Table.from_pylist(rows, schema=instance_schema(environment))
-    except (UnicodeEncodeError, pa.ArrowException) as error:
-        return Finding(check, False, f"cannot be stored: {error}")
-    for instance, row in zip(instances, table.to_pylist(), strict=True):
-        if instance_of(environment, row, "row") != instance:
-            return Finding(check, False, f"{instance.question!r:.80} is not")
-    return Finding(check, True, f"{len(instances)} questions")
 
 
 def _junk(environment: ModuleEnvironment, drawn: Drawn) -> Finding:

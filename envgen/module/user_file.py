@@ -12,6 +12,7 @@ The file has
 
 import hashlib
 import importlib.util
+import json
 import math
 import random
 import sys
@@ -95,6 +96,7 @@ class Generator:
         entry = {"question": question, "answer": answer, "metadata": metadata}
         if TypeAdapter(JsonValue).validate_python(entry) != entry:
             raise TypeError("metadata: hold what JSON does not; use texts, numbers, lists and dicts")
+        json.dumps(entry, ensure_ascii=False).encode()  # half of a surrogate pair cannot be stored
         identity = self._module.identity(entry) if hasattr(self._module, "identity") else None
         identity = textual_identity(question) if identity is None else identity
         return {"question": question, "answer": answer, "identity": identity, "entry": entry}

@@ -6,7 +6,7 @@ from envgen.config import EnvConfig
 from envgen.environment import Environment, Source
 from envgen.errors import ConfigError, SamplingError, ShortageError
 from envgen.registry import EnvironmentSpec
-from envgen.rows import instance_of, instance_row, verdict_of, verdict_row
+from envgen.rows import instance_of, instance_row, model_of, model_row
 from envgen.sampling import attainable, sample
 
 
@@ -81,7 +81,7 @@ def test_the_reference_answer_is_valid_and_rows_read_back(environment: Environme
         row = instance_row(environment, one, environment.styles[0])
         assert row["prompt"] == environment.prompt(one, environment.styles[0])
         assert instance_of(environment, row, "here") == one
-        assert verdict_of(environment, verdict_row(verdict), "here") == verdict
+        assert model_of(environment.verdict_type, model_row(verdict), "here") == verdict
 
 
 @BOTH

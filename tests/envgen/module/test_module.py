@@ -118,6 +118,7 @@ def test_an_answer_of_ten_megabytes_is_not_scored(products: ModuleEnvironment) -
         ("return 'What?', 5", "its answer is 5; expected a text"),
         ("return 'What?'", r"expected \(question, answer, metadata\)"),
         ("return 'What?', 'That', {1, 2}", "metadata"),
+        ("return '\\ud800 What?', 'That'", "surrogates not allowed"),
         ("raise KeyError('nope')", r"KeyError: 'nope' \(made.py, line \d+, in generate\)"),
     ],
 )
@@ -321,8 +322,8 @@ def test_new_writes_a_generator_that_passes_the_check(
             ["references score 1"],
         ),
         (
-            [(GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n"), ('f"What is', 'f"\\ud800 What is')],
-            ["the same when stored and read", "one answer to all"],
+            [(GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n")],
+            ["one answer to all"],
         ),
         ([(SCORE, "    said = str(int(answer))\n")], ["junk answers"]),
         ([("(4, 6)", "(2, 3)")], ["in this stratum alone"]),
