@@ -5,7 +5,6 @@ import pytest
 from board_makers import make_problem, problems, repeatable
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.boards import NAMES, board
 
 from envgen.mapf.board_text import MAX_CHARACTERS, from_text
 from envgen.mapf.problem import Problem, to_text
@@ -69,20 +68,9 @@ def test_our_own_notation_and_prompt_are_such_texts(problem: Problem):
     problem = problem.model_copy(update={"holes": tuple(sorted(problem.holes))})
     assert from_text(to_text(problem)) == problem
     assert from_text(prompt(problem, PromptStyle.BOARD)) == problem
-
-
-@settings(repeatable, max_examples=30)
-@given(problems())
-def test_the_letters_alone_place_all_agents_where_no_start_lies_on_a_goal(problem: Problem):
     cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
-    assume(len(set(cells)) == len(cells))
-    again = from_text("\n".join(to_text(problem).splitlines()[: problem.size]))
-    assert (again.agents, set(again.holes)) == (problem.agents, set(problem.holes))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_named_boards_come_back(name: str):
-    assert from_text(to_text(board(name)), name) == board(name)
+    if len(set(cells)) == len(cells):  # then the letters alone place all agents
+        assert from_text("\n".join(to_text(problem).splitlines()[: problem.size])) == problem
 
 
 @settings(repeatable, max_examples=30)
@@ -91,13 +79,10 @@ def test_an_agent_line_that_contradicts_the_letters_is_refused(problem: Problem,
     index = data.draw(st.integers(0, problem.num_agents - 1))
     start = data.draw(st.tuples(*[st.integers(0, problem.size - 1)] * 2))
     assume(start != problem.agents[index].start)
-    moved = problem.agents[index].model_copy(update={"start": start})
-    wrong = problem.model_copy(
-        update={"agents": (*problem.agents[:index], moved, *problem.agents[index + 1 :])}
-    )
-    text = "\n".join([*to_text(problem).splitlines()[: problem.size], *worded(wrong, WORDINGS[0])])
+    lines = to_text(problem).splitlines()
+    lines[problem.size + index] = f"Agent {index}: {start} to {problem.agents[index].goal}"
     with pytest.raises(ValueError, match="the agent lines ask for"):
-        from_text(text)
+        from_text("\n".join(lines))
 
 
 def test_the_lines_decide_where_a_start_hides_a_goal_or_a_goal_a_start():
@@ -112,8 +97,6 @@ def test_the_lines_decide_where_a_start_hides_a_goal_or_a_goal_a_start():
 BAD = {
     "nothing": ("", "no grid found; expected one grid of n rows"),
     "words": ("once upon a time\n" * 50, "no grid found"),
-    "a grid without blanks": ("asg\nGSF\nAFF", "no grid found"),
-    "a size of 0": ("\n".join(["", *LINES]), "no grid found"),
     "a size of 2": ("S G\nF F", "no grid found"),
     "a size of 11": ("\n".join(["F " * 11] * 11), "no grid found"),
     "a missing row": ("Board:\nS G F F\nF F F F\nF F F F", "line 2: 3 rows of 4 letters"),
@@ -128,7 +111,6 @@ BAD = {
     ),
     "a path": ("\n".join([GRID, "Agent 0: (1,1) (1,0) (0,0)"]), "line 4: 3 cells in"),
     "an agent left out": ("\n".join([GRID, LINES[0], LINES[2]]), "line 5: agent 2 where agent 1 is expected"),
-    "an agent twice": ("\n".join([GRID, LINES[0], LINES[0]]), "line 5: agent 0 where agent 1 is expected"),
     "too few agents": (
         "\n".join([GRID, *LINES[:2]]),
         "cell (0,0) of the grid holds 'a', the agent lines ask for F or H there",
@@ -138,10 +120,6 @@ BAD = {
         "cell (1,1) of the grid holds 'H', the agent lines ask for S there",
     ),
     "a hole under all": ("\n".join(["F F F\nF H F\nF F F", *LINES]), "start (1, 1) lies on a hole"),
-    "a shared goal": (
-        "\n".join(["F F F"] * 3 + [*LINES[:2], "Agent 2: (2,0) to (0,2)"]),
-        "two agents share a goal",
-    ),
     "six agents": (
         "\n".join(["F F F"] * 3 + [f"Agent {i}: (0,0) to (1,1)" for i in range(6)]),
         "line 9: more than 5 agents",
@@ -149,10 +127,6 @@ BAD = {
     "a cell outside": (
         "\n".join([GRID, "Agent 0: (1,3) to (1,0)"]),
         "line 4: cell '1, 3' lies outside of the 3x3 grid",
-    ),
-    "10^9": (
-        "\n".join([GRID, "Agent 0: (1000000000,1) to (1,0)"]),
-        "line 4: cell '1000000000, 1' lies outside of the 3x3 grid",
     ),
     "a huge integer": ("\n".join([GRID, f"Agent 0: ({'9' * 30_000},1) to (1,0)"]), "line 4: cell '999"),
     "fractions": ("\n".join([GRID, "Agent 0: (1.0,1) to (1,0)"]), "line 4: 1 cells in"),

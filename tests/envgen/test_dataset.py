@@ -25,6 +25,7 @@ INSTANCES = [
 SCHEMA = instance_schema(BOARDS)
 ROWS = [instance_row(BOARDS, one, PromptStyle.COMPACT) for one in INSTANCES]
 TABLE = pa.Table.from_pylist(ROWS, schema=SCHEMA)
+JUMPING = [[p[0], p[0], *p[2:]] if len(p) > 3 else p for p in ROWS[-1]["solution"]["plan"]]
 
 
 @pytest.fixture
@@ -43,21 +44,14 @@ def test_a_data_set_reads_back_as_it_was_written(path: Path, style: PromptStyle)
     assert [p.name for p in path.parent.iterdir()] == ["train.parquet"]
 
 
-@pytest.mark.parametrize("spec", [EnvironmentSpec(), EnvironmentSpec(options={"agents": 3}).resolved()])
-def test_a_data_set_names_its_environment(path: Path, spec: EnvironmentSpec):
-    write_dataset(path, INSTANCES, PromptStyle.BOARD, {}, spec)
-    assert environment_of(path) == spec
-
-
-def test_a_data_set_of_an_unknown_environment_is_named(path: Path):
+def test_a_data_set_names_its_environment(path: Path):
+    for spec in (EnvironmentSpec(), EnvironmentSpec(options={"agents": 3}).resolved()):
+        write_dataset(path, [], PromptStyle.BOARD, {}, spec)
+        assert environment_of(path) == spec
+        assert read_dataset(path) == []
     write_table(path, TABLE.replace_schema_metadata({"envwright.environment": '{"name": "chess"}'}))
     with pytest.raises(DataError, match=r"train\.parquet: .*there is no environment 'chess'"):
         read_dataset(path)
-
-
-def test_an_empty_data_set_survives_the_round_trip(path: Path):
-    write_dataset(path, [], PromptStyle.BOARD, {})
-    assert read_dataset(path) == []
 
 
 def test_the_file_carries_its_origin_and_the_versions_that_made_it(path: Path):
@@ -95,17 +89,14 @@ def test_a_file_that_is_not_parquet_is_named(path: Path):
             read_dataset(path)
 
 
-def test_a_column_that_stands_twice_is_named(path: Path):
+def test_a_column_that_is_missing_or_stands_twice_is_named(path: Path):
     write_table(path, TABLE.append_column("id", TABLE["id"]))
     with pytest.raises(DataError, match=r"train\.parquet: column 'id' stands twice"):
         read_dataset(path)
-
-
-@pytest.mark.parametrize("column", SCHEMA.names)
-def test_a_missing_column_is_named_with_its_file(path: Path, column: str):
-    write_table(path, TABLE.drop_columns(column))
-    with pytest.raises(DataError, match=rf"train\.parquet: column '{column}' is missing; found "):
-        read_dataset(path)
+    for column in SCHEMA.names:
+        write_table(path, TABLE.drop_columns(column))
+        with pytest.raises(DataError, match=rf"train\.parquet: column '{column}' is missing; found "):
+            read_dataset(path)
 
 
 @pytest.mark.parametrize(
@@ -127,16 +118,14 @@ def test_a_column_of_the_wrong_type_is_named_with_its_file(path: Path, column: s
     ("part", "field", "value", "complaint"),
     [
         ("problem", "size", 10**9, "problem.size: Input should be less than or equal to 10 (got 1000000000)"),
-        ("problem", "size", None, "problem.size: Input should be a valid integer"),
         ("problem", "holes", [[0, 0], [0, 0]], "a hole is listed twice"),
         ("problem", "agents", [{"start": [-1, 0], "goal": [2, 0]}], "start.0: Input should be greater than"),
         ("problem", "agents", [], "problem.agents"),
         ("solution", "plan", [], "does not lead each agent from its start to its goal"),
-        ("solution", "plan", [[], []], "does not lead each agent from its start to its goal"),
         ("solution", "plan", [None], "solution.plan.0"),
+        ("solution", "plan", JUMPING, "a path jumps over a cell"),
         ("solution", "sum_of_costs", 99, "sum_of_costs and makespan do not fit the plan"),
         ("solution", "makespan", 0, "sum_of_costs and makespan do not fit the plan"),
-        ("solution", "sum_of_costs", -1, "solution.sum_of_costs: Input should be greater than or equal to 0"),
     ],
 )
 def test_a_row_that_is_no_instance_is_refused(path: Path, part: str, field: str, value: Any, complaint: str):
@@ -147,12 +136,3 @@ def test_a_row_that_is_no_instance_is_refused(path: Path, part: str, field: str,
     assert str(caught.value).startswith(f"{path}: row 1: not an instance: ")
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 500
-
-
-def test_a_path_that_jumps_is_refused(path: Path):
-    solution = ROWS[-1]["solution"]
-    jumping = [[p[0], p[0], *p[2:]] if len(p) > 3 else p for p in solution["plan"]]
-    row = {**ROWS[-1], "solution": {**solution, "plan": jumping}}
-    write_table(path, pa.Table.from_pylist([row], schema=SCHEMA))
-    with pytest.raises(DataError, match="a path jumps over a cell"):
-        read_dataset(path)

@@ -1,3 +1,5 @@
+"""Problems: what is refused, how they are written, and their identities."""
+
 import json
 
 import pytest
@@ -18,12 +20,8 @@ GOOD = {
 }
 
 
-def changed(**fields: object) -> dict:
-    return {**GOOD, **fields}
-
-
-def agents(*pairs: object) -> list[dict]:
-    return [{"start": start, "goal": goal} for start, goal in pairs]
+def agents(*pairs: object) -> dict[str, list[dict]]:
+    return {"agents": [{"start": start, "goal": goal} for start, goal in pairs]}
 
 
 def test_a_well_formed_problem_is_read_from_python_and_from_json():
@@ -34,31 +32,18 @@ def test_a_well_formed_problem_is_read_from_python_and_from_json():
     assert Problem.model_validate_json(problem.model_dump_json()) == problem
 
 
-@pytest.mark.parametrize(
-    "size", [0, -3, 2, 11, 10**9, 4.0, 4.5, True, "4", None, [4], float("nan"), float("inf")]
-)
+@pytest.mark.parametrize("size", [0, -3, 2, 11, 10**9, 4.0, True, "4", None, [4], float("nan")])
 def test_a_size_that_is_not_an_integer_from_3_to_10_is_refused(size: object):
     with pytest.raises(ValidationError) as caught:
-        Problem.model_validate(changed(size=size))
+        Problem.model_validate({**GOOD, "size": size})
     assert caught.value.errors()[0]["loc"] == ("size",)
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        *([-1, 0], [0, 10], [10**9, 0], [0.0, 1], [True, 1], ["0", "1"], [0], [0, 1, 2], [], None, "01", 5),
-        {"r": 0},
-    ],
-)
-@pytest.mark.parametrize("place", ["hole", "start", "goal"])
-def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: object, place: str):
-    values = {
-        "hole": changed(holes=[cell]),
-        "start": changed(agents=agents((cell, [3, 3]))),
-        "goal": changed(agents=agents(([0, 0], cell))),
-    }
-    with pytest.raises(ValidationError):
-        Problem.model_validate(values[place])
+@pytest.mark.parametrize("cell", [[-1, 0], [0, 10], [0.0, 1], [True, 1], ["0", "1"], [0], [0, 1, 2], None, 5])
+def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: object):
+    for fields in ({"holes": [cell]}, agents((cell, [3, 3])), agents(([0, 0], cell))):
+        with pytest.raises(ValidationError):
+            Problem.model_validate({**GOOD, **fields})
 
 
 @pytest.mark.parametrize(
@@ -66,26 +51,23 @@ def test_a_cell_that_is_not_a_pair_of_integers_on_a_board_is_refused(cell: objec
     [
         ({"holes": [[1, 1], [1, 1]]}, "hole is listed twice"),
         ({"holes": [[4, 0]]}, r"hole \(4, 0\) lies outside the 4x4 board"),
-        ({"agents": agents(([0, 4], [3, 3]))}, r"start \(0, 4\) lies outside"),
-        ({"agents": agents(([0, 0], [9, 9]))}, r"goal \(9, 9\) lies outside"),
-        ({"agents": agents(([0, 0], [3, 3]), ([0, 0], [3, 0]))}, "share a start; give every agent its own"),
-        ({"agents": agents(([0, 0], [3, 3]), ([0, 1], [3, 3]))}, "share a goal; give every agent its own"),
-        ({"agents": agents(([1, 1], [3, 3]))}, r"start \(1, 1\) lies on a hole; move it to a frozen cell"),
-        ({"agents": agents(([0, 0], [2, 3]))}, r"goal \(2, 3\) lies on a hole"),
+        (agents(([0, 4], [3, 3])), r"start \(0, 4\) lies outside"),
+        (agents(([0, 0], [9, 9])), r"goal \(9, 9\) lies outside"),
+        (agents(([0, 0], [3, 3]), ([0, 0], [3, 0])), "share a start; give every agent its own"),
+        (agents(([0, 0], [3, 3]), ([0, 1], [3, 3])), "share a goal; give every agent its own"),
+        (agents(([1, 1], [3, 3])), r"start \(1, 1\) lies on a hole; move it to a frozen cell"),
+        (agents(([0, 0], [2, 3])), r"goal \(2, 3\) lies on a hole"),
         ({"agents": []}, "at least 1"),
-        ({"agents": agents(*(([r, c], [3 - r, c]) for r in (0, 3) for c in range(3)))}, "at most 5"),
+        (agents(*(([r, c], [3 - r, c]) for r in (0, 3) for c in range(3))), "at most 5"),
         ({"holes": [[0, 0]] * 101}, "at most 100"),
         ({"id": "x" * 201}, "at most 200"),
-        ({"id": 7}, "id"),
         ({"colour": "red"}, "colour"),
-        ({"holes": None}, "holes"),
         ({"agents": [{"start": [0, 0]}]}, "goal"),
-        ({"agents": [{"start": [0, 0], "goal": [3, 3], "speed": 2}]}, "speed"),
     ],
 )
 def test_a_broken_problem_is_refused_with_a_message_that_names_the_fault(fields: dict, message: str):
     with pytest.raises(ValidationError, match=message):
-        Problem.model_validate(changed(**fields))
+        Problem.model_validate({**GOOD, **fields})
 
 
 def test_an_agent_may_start_on_its_own_goal_and_on_that_of_another():
@@ -113,14 +95,19 @@ def test_identity_is_the_same_in_every_mirror_and_agent_order(problem: Problem, 
         assert identity(transformed(problem, symmetry, order)) == identity(problem)
 
 
+def routes(problem: Problem) -> frozenset:
+    return frozenset((agent.start, agent.goal) for agent in problem.agents)
+
+
 @repeatable
 @given(problems(max_size=4, max_agents=2), problems(max_size=4, max_agents=2))
-def test_identity_is_equal_only_for_boards_that_are_images_of_each_other(one: Problem, other: Problem):
+def test_identity_is_equal_only_for_boards_that_are_images_of_each_other(first: Problem, second: Problem):
     def content(problem: Problem) -> tuple:
         return problem.size, frozenset(problem.holes), routes(problem)
 
-    images = {content(transformed(one, symmetry)) for symmetry in SYMMETRIES}
-    assert (identity(one) == identity(other)) == (content(other) in images)
+    images = {content(transformed(first, symmetry)) for symmetry in SYMMETRIES}
+    assert (identity(first) == identity(second)) == (content(second) in images)
+    assert len(identity(first)) == 32
 
 
 def test_identity_gives_the_number_of_classes_that_counting_fixed_boards_gives():
@@ -139,23 +126,19 @@ def test_identity_gives_the_number_of_classes_that_counting_fixed_boards_gives()
     assert len({identity(problem) for problem in boards.values()}) == unmoved / 8
 
 
-def routes(problem: Problem) -> frozenset:
-    return frozenset((agent.start, agent.goal) for agent in problem.agents)
-
-
 def test_identity_depends_on_size_holes_starts_goals_and_on_who_goes_where():
-    base = make_problem(4, ((0, 1),), ((0, 0), (3, 3)), ((2, 2), (1, 0)))
-    others = [
-        make_problem(5, ((0, 1),), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
-        make_problem(4, ((0, 2),), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
-        make_problem(4, (), ((0, 0), (3, 3)), ((2, 2), (1, 0))),
-        make_problem(4, ((0, 1),), ((0, 0), (3, 2)), ((2, 2), (1, 0))),
-        make_problem(4, ((0, 1),), ((0, 0), (3, 3)), ((1, 0), (2, 2))),
-        make_problem(4, ((0, 1),), ((2, 2), (1, 0)), ((0, 0), (3, 3))),
-        make_problem(4, ((0, 1),), ((0, 0),), ((2, 2),)),
+    starts, goals = ((0, 0), (3, 3)), ((2, 2), (1, 0))
+    boards = [
+        make_problem(4, ((0, 1),), starts, goals),
+        make_problem(5, ((0, 1),), starts, goals),
+        make_problem(4, ((0, 2),), starts, goals),
+        make_problem(4, (), starts, goals),
+        make_problem(4, ((0, 1),), ((0, 0), (3, 2)), goals),
+        make_problem(4, ((0, 1),), starts, goals[::-1]),
+        make_problem(4, ((0, 1),), goals, starts),
+        make_problem(4, ((0, 1),), starts[:1], goals[:1]),
     ]
-    assert len({identity(problem) for problem in [base, *others]}) == 8
-    assert all(len(identity(problem)) == 32 for problem in others)
+    assert len({identity(problem) for problem in boards}) == len(boards)
 
 
 @repeatable

@@ -45,12 +45,9 @@ def test_counts_are_exact_per_size_and_wait_class(mixed: Sample):
         assert achieved["undecided"] == 0
 
 
-@pytest.mark.parametrize(
-    ("size", "ratio", "holes"),
-    [(3, 0.1, 0), (3, 1 / 3, 3), (5, 0.28, 7), (9, 7 / 81, 7), (10, 0.47, 47), (10, 0.5, 50), (4, 0.5, 8)],
-)
-def test_rounding_down_is_not_fooled_by_binary_fractions(size: int, ratio: float, holes: int):
-    assert hole_count(size, ratio, 10, 2) == holes
+def test_rounding_down_is_not_fooled_by_binary_fractions():
+    ratios = {(3, 0.1): 0, (3, 1 / 3): 3, (5, 0.28): 7, (9, 7 / 81): 7, (10, 0.47): 47, (4, 0.5): 8}
+    assert {key: hole_count(*key, 10, 2) for key in ratios} == ratios
 
 
 def test_every_label_and_cost_is_what_the_solver_says(mixed: Sample):
@@ -58,30 +55,7 @@ def test_every_label_and_cost_is_what_the_solver_says(mixed: Sample):
         assert solve(instance.problem) == instance.solution
         assert verify_plan(instance.problem, instance.solution.plan, instance.solution.sum_of_costs).optimal
         assert all(agent.start != agent.goal for agent in instance.problem.agents)
-
-
-def test_instances_are_distinct_and_named_by_their_identity(mixed: Sample):
-    ids = [instance.problem.id for instance in mixed[0]]
-    assert len(set(ids)) == len(ids) == 100
-    assert ids == [identity(instance.problem) for instance in mixed[0]]
-
-
-@pytest.mark.parametrize("agents", [3, 5])
-def test_the_number_of_agents_is_what_was_asked_for(agents: int):
-    instances = sample_boards(boards_config({5: (1, 0.1, 0.3)}), 10, agents=agents, seed=1)
-    assert [instance.problem.num_agents for instance in instances] == [agents] * 10
-    assert sum(instance.solution.wait_required for instance in instances) == 3
-
-
-def test_the_same_seed_gives_the_same_instances_and_report(mixed: Sample):
-    assert sample(BOARDS, MIXED, 100, Source(7)) == mixed
-
-
-def test_seeds_stages_and_purposes_draw_different_boards():
-    config = boards_config({6: (1, 0.2, 0.2)})
-    sources = [{"seed": 0}, {"seed": 1}, {"stage": 1}, {"purpose": "validation"}]
-    ids = [i.problem.id for source in sources for i in sample_boards(config, 20, **source)]
-    assert len(set(ids)) == 80
+        assert instance.problem.id == identity(instance.problem)
 
 
 def test_one_map_size_draws_the_same_boards_whatever_else_is_in_the_config():
@@ -95,7 +69,7 @@ def test_a_size_without_share_is_not_drawn():
     lines: list[str] = []
     config = boards_config({3: (0, 0.5, 1), 4: (1, 0, 0)})
     instances, report = sample(environment, config, 5, Source(0), progress=lines.append)
-    assert {instance.problem.size for instance in instances} == {4}
+    assert {(instance.problem.size, instance.problem.num_agents) for instance in instances} == {(4, 5)}
     assert (report["sizes"]["3"]["instances"], report["sizes"]["3"]["draws"]) == (0, 0)
     assert [line.split(":")[0] for line in lines] == ["4x4"]
 
@@ -116,10 +90,7 @@ def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works(
 
 def test_a_class_with_too_few_boards_is_refused_with_those_that_it_has(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampler, "FRUITLESS_DRAWS", 20_000)
-    waits = {
-        "hole_ratio": 0.0,
-        "wait_ratio": 1.0,
-    }  # an open 3x3 board with two agents hardly ever needs a wait
+    waits = {"hole_ratio": 0.0, "wait_ratio": 1.0}  # which open boards hardly ever need
     message = r"map size 3 with 2 agents and 0 holes: only \d of 30 distinct boards that need a wait after"
     with pytest.raises(ShortageError, match=message) as caught:
         draw_size(3, waits, 30, 2, Source(0), frozenset())
@@ -158,18 +129,18 @@ def test_integer_seeds_fit_in_32_bits_and_never_change():
 
 
 def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
-    """3x3, two agents, two holes: how often each distinct board is drawn, against how many labelled forms it
+    """3x3, two agents, five holes: how often each distinct board is drawn, against how many labelled forms it
     has."""
     labelled = [
         (holes, starts, goals)
-        for holes in combinations(range(9), 2)
+        for holes in combinations(range(9), 5)
         for starts in permutations([cell for cell in range(9) if cell not in holes], 2)
         for goals in permutations([cell for cell in range(9) if cell not in holes], 2)
         if starts[0] != goals[0] and starts[1] != goals[1]
     ]
     holes, starts, goals = (np.array(column) for column in zip(*labelled, strict=True))
     every = pack_cells(3, holes, starts, goals)
-    drawn = draw_boards(3, 2, 2, Source(0, purpose="uniform"), 0, 25_600)
+    drawn = draw_boards(3, 2, 5, Source(0, purpose="uniform"), 0, 10_240)
 
     def identities(boards: Boards, answers: Answers, waiting: bool) -> Counter[str]:
         chosen = np.flatnonzero((answers.status > 0) & ((answers.waits > 0) == waiting)).tolist()
@@ -180,5 +151,6 @@ def test_draws_are_uniform_over_all_labelled_boards_of_a_class():
         seen = identities(drawn.boards, drawn.answers, waiting)
         assert seen.keys() <= forms.keys()
         names = sorted(forms)
+        assert len(names) > 10
         expected = np.array([forms[name] for name in names]) * seen.total() / forms.total()
         assert chisquare([seen[name] for name in names], expected).pvalue > 0.01

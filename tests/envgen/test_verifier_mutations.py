@@ -1,7 +1,8 @@
 """The solver's plans on random boards are optimal, and each way to break one falls in its category with
 agent, step and cell."""
 
-from itertools import permutations
+from collections.abc import Callable
+from itertools import combinations, permutations
 
 import pytest
 from board_makers import all_cells, apart, at, problems, repeatable, replaced
@@ -34,11 +35,6 @@ def up_to(plan: Plan, agent: int, step: int, cell: Cell) -> Plan:
     return replaced(plan, agent, (*(at(plan[agent], s) for s in range(step)), cell))
 
 
-def steps_of(plan: Plan) -> list[tuple[int, int]]:
-    """(agent, step) of every move and of one after the last."""
-    return [(agent, step) for agent, path in enumerate(plan) for step in range(1, len(path) + 1)]
-
-
 def wrong_starts(instance: Instance) -> list[Broken]:
     plan, cells = instance.solution.plan, all_cells(instance.problem.size)
     return [
@@ -49,73 +45,64 @@ def wrong_starts(instance: Instance) -> list[Broken]:
     ]
 
 
-def jumps(instance: Instance) -> list[Broken]:
-    plan, cells = instance.solution.plan, all_cells(instance.problem.size)
+def entering(instance: Instance, cells: Callable[[Cell], list[Cell]]) -> list[Broken]:
+    """Return plans in which an agent, at any step up to one past its end, enters one of `cells(its cell)`."""
+    plan = instance.solution.plan
     return [
         (up_to(plan, agent, step, cell), agent, step, cell)
-        for agent, step in steps_of(plan)
-        for cell in cells
-        if apart(plan[agent][step - 1], cell) > 1
+        for agent, path in enumerate(plan)
+        for step in range(1, len(path) + 1)
+        for cell in cells(path[step - 1])
     ]
+
+
+def jumps(instance: Instance) -> list[Broken]:
+    board = all_cells(instance.problem.size)
+    return entering(instance, lambda here: [cell for cell in board if apart(here, cell) > 1])
 
 
 def steps_off_the_grid(instance: Instance) -> list[Broken]:
-    plan, size = instance.solution.plan, instance.problem.size
-    outside = [
-        (agent, step, cell)
-        for agent, step in steps_of(plan)
-        for cell in beside(plan[agent][step - 1])
-        if max(cell) == size and min(cell) >= 0
-    ]
-    return [(up_to(plan, agent, step, cell), agent, step, cell) for agent, step, cell in outside]
+    def outside(here: Cell) -> list[Cell]:
+        beside = [(here[0] + 1, here[1]), (here[0], here[1] + 1)]
+        return [cell for cell in beside if max(cell) == instance.problem.size]
 
-
-def beside(cell: Cell) -> list[Cell]:
-    row, column = cell
-    return [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+    return entering(instance, outside)
 
 
 def steps_into_holes(instance: Instance) -> list[Broken]:
-    plan, holes = instance.solution.plan, instance.problem.holes
-    return [
-        (up_to(plan, agent, step, hole), agent, step, hole)
-        for agent, step in steps_of(plan)
-        for hole in holes
-        if apart(plan[agent][step - 1], hole) == 1
-    ]
+    holes = instance.problem.holes
+    return entering(instance, lambda here: [hole for hole in holes if apart(here, hole) == 1])
 
 
 def meetings(instance: Instance) -> list[Broken]:
     """An agent enters the cell in which another is after the step; its own cell is entered by nobody."""
-    found = []
-    plan = instance.solution.plan
+    broken, plan = [], instance.solution.plan
     for mover, other in permutations(range(len(plan)), 2):
         for step in range(1, instance.solution.makespan + 2):
             here, target = at(plan[mover], step - 1), at(plan[other], step)
             if apart(here, target) == 1 and all(
                 at(path, step) != here for index, path in enumerate(plan) if index != mover
             ):
-                found.append((up_to(plan, mover, step, target), max(mover, other), step, target))
-    return found
+                broken.append((up_to(plan, mover, step, target), max(mover, other), step, target))
+    return broken
 
 
 def exchanges(instance: Instance) -> list[Broken]:
     """Two neighbours swap cells that nobody else enters in that step."""
-    found = []
-    plan = instance.solution.plan
-    for one, other in permutations(range(len(plan)), 2):
+    broken, plan = [], instance.solution.plan
+    for first, second in combinations(range(len(plan)), 2):
         for step in range(1, instance.solution.makespan + 2):
-            here, there = at(plan[one], step - 1), at(plan[other], step - 1)
-            bystanders = [at(path, step) for index, path in enumerate(plan) if index not in (one, other)]
-            if one > other and apart(here, there) == 1 and here not in bystanders and there not in bystanders:
-                found.append((up_to(up_to(plan, one, step, there), other, step, here), one, step, there))
-    return found
+            here, there = at(plan[second], step - 1), at(plan[first], step - 1)
+            bystanders = {at(path, step) for index, path in enumerate(plan) if index not in (first, second)}
+            if apart(here, there) == 1 and not bystanders & {here, there}:
+                swapped = up_to(up_to(plan, second, step, there), first, step, here)
+                broken.append((swapped, second, step, there))
+    return broken
 
 
 def dropped_cells(instance: Instance) -> list[Broken]:
     """A path lacks its last cell, and nobody enters the cell on which its agent then rests."""
-    found = []
-    plan = instance.solution.plan
+    broken, plan = [], instance.solution.plan
     for agent, path in enumerate(plan):
         if len(path) > 1:
             later = [
@@ -125,8 +112,8 @@ def dropped_cells(instance: Instance) -> list[Broken]:
                 for step in range(len(path) - 1, instance.solution.makespan + 1)
             ]
             if path[-2] not in later:
-                found.append((replaced(plan, agent, path[:-1]), agent, len(path) - 2, path[-2]))
-    return found
+                broken.append((replaced(plan, agent, path[:-1]), agent, len(path) - 2, path[-2]))
+    return broken
 
 
 KINDS = {

@@ -47,21 +47,18 @@ def test_values_are_read_back_as_they_were_written(flow: bool | None):
 def test_what_is_no_mapping_is_one_message_with_its_file(tmp_path: Path, text: str, message: str):
     path = tmp_path / "broken.yaml"
     path.write_text(text)
-    for read in (read_yaml, lambda path: read_env_config(path)):
-        with pytest.raises(DataError) as refused:
-            read(path)
-        assert str(refused.value).startswith(f"{path}: ")
-        assert message in str(refused.value)
-        assert "suppress" not in str(refused.value)
+    with pytest.raises(DataError) as refused:
+        read_yaml(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert message in str(refused.value)
+    assert "suppress" not in str(refused.value)
 
 
 def test_bytes_that_are_no_text_and_directories_are_data_errors(tmp_path: Path):
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"\xff\xfe\x00")
-    for path in (binary, tmp_path, tmp_path / "nowhere.yaml"):
-        with pytest.raises(DataError) as refused:
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "binary.yaml", tmp_path, tmp_path / "nowhere.yaml"):
+        with pytest.raises(DataError, match=f"{path}: "):
             read_env_config(path)
-        assert str(refused.value).startswith(f"{path}: ")
 
 
 def test_an_environment_config_names_file_and_field(tmp_path: Path):
