@@ -170,11 +170,7 @@ class Environment:
         return value
 
     def check(self, config: EnvConfig, count: int) -> None:
-        """Raise ConfigError or SamplingError for a config that cannot give `count` instances."""
-        knobs = {stratum.name: [knob.name for knob in stratum.knobs] for stratum in self.space.strata}
-        for name, part in config.strata.items():
-            if [*part.knobs] != knobs.get(name):
-                raise ConfigError(f"{config.key}.{name}: {part} is not of this environment")
+        """Raise SamplingError for a config of the space that cannot give `count` instances."""
 
     def reserved(self) -> frozenset[str]:
         """Return ids that no data set may hold, such as the ids of a benchmark."""

@@ -18,10 +18,8 @@ def sample(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Draw `count` distinct instances of a config, stratum by stratum, and report what was achieved.
 
-    Raises ShortageError when a stratum holds too few, ConfigError or SamplingError for a config that cannot
-    be drawn.
+    ShortageError if a stratum holds too few, SamplingError for a config that cannot be drawn.
     """
-    environment.check(config, count)
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for name, wanted in config.counts(count).items():
@@ -46,7 +44,6 @@ def attainable(
     a label move to theirs, within their range); its missing share goes to the last stratum that is not short.
     SamplingError if all are short.
     """
-    environment.check(config, count)
     notes: list[str] = []
     short: set[str] = set()
     drawn: set[tuple[Any, ...]] = set()

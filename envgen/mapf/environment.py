@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Sample, Source, Vocabulary
-from envgen.errors import ConfigError
 from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, Agent, Instance, Problem, cell_text
@@ -12,7 +11,7 @@ from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.sampler import draw_size, hole_count
-from envgen.mapf.space import Options, check_config, random_space, space_of
+from envgen.mapf.space import Options, random_space, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
 
 VOCABULARY = Vocabulary(
@@ -59,10 +58,7 @@ class MapfFrozenLake(Environment):
         return draw_size(int(stratum), knobs, count, self.options.agents, source, held_out)
 
     def check(self, config: EnvConfig, count: int) -> None:
-        """Raise ConfigError or SamplingError for a config of which `count` boards cannot be drawn."""
-        if count < 1:
-            raise ConfigError(f"count: is {count}; ask for at least 1 instance")
-        check_config(config)
+        """Raise SamplingError for a config whose holes leave the agents no room."""
         for name, number in config.counts(count).items():
             hole_count(int(name), config.strata[name]["hole_ratio"], number, self.options.agents)
 

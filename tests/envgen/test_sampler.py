@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from support.boards import boards_config, sample_boards
 
 from envgen.environment import Source
-from envgen.errors import ConfigError, SamplingError, ShortageError
+from envgen.errors import SamplingError, ShortageError
 from envgen.mapf import sampler
 from envgen.mapf.problem import Instance, identity
 from envgen.mapf.sampler import draw_boards, draw_size, hole_count
@@ -72,11 +72,6 @@ def test_a_size_without_share_is_not_drawn():
     assert {(instance.problem.size, instance.problem.num_agents) for instance in instances} == {(4, 5)}
     assert (report["sizes"]["3"]["instances"], report["sizes"]["3"]["draws"]) == (0, 0)
     assert [line.split(":")[0] for line in lines] == ["4x4"]
-
-
-def test_a_count_below_one_is_a_config_error():
-    with pytest.raises(ConfigError, match=r"count: is 0; ask for at least 1"):
-        sample_boards(MIXED, 0)
 
 
 def test_too_many_holes_for_the_agents_are_refused_with_a_hole_ratio_that_works():

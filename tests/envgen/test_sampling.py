@@ -4,7 +4,7 @@ import pytest
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Source
-from envgen.errors import ConfigError, SamplingError, ShortageError
+from envgen.errors import SamplingError, ShortageError
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row, model_of, model_row
 from envgen.sampling import attainable, sample
@@ -136,11 +136,6 @@ def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
     with pytest.raises(ShortageError) as caught:
         sample(environment, config, 200, Source(0))
     assert 0 < len(caught.value.instances) < 200
-
-
-def test_a_config_of_another_environment_is_refused():
-    with pytest.raises((ConfigError, ValueError)):
-        sample(SUMS_ENVIRONMENT, MIXED, 10, Source(0))
 
 
 def test_no_prompt_of_a_plain_environment_is_longer_than_the_longest():
