@@ -6,7 +6,6 @@ The wording of agent lines is free: a line counts that begins with `Agent` and a
 """
 
 import re
-from collections import Counter
 
 from envgen.errors import excerpt
 from envgen.mapf.problem import (
@@ -38,9 +37,8 @@ Ends = tuple[Cell, Cell]
 def from_text(text: str, id: str = "") -> Problem:
     """Return the only board in `text`: a grid of n rows of n letters, 3 to 10, set apart by blanks.
 
-    Agent lines and letters must agree. The lines decide where a start and a goal share a cell, and on a grid
-    without letters of agents. Without agent lines the letters place every start and goal. ValueError names
-    line or cell.
+    Agent lines and letters must agree; the lines decide where a start and a goal share a cell, and on a grid
+    without letters of agents. ValueError names line or cell.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(
@@ -48,10 +46,8 @@ def from_text(text: str, id: str = "") -> Problem:
         )
     lines = text.split("\n")
     grid, end = _grid(lines)
-    if ends := _agent_lines(lines, end, len(grid)):
-        _check_letters(grid, ends)
-    else:
-        ends = _lettered_agents(grid)
+    ends = _agent_lines(lines, end, len(grid))
+    _check_letters(grid, ends)
     holes = tuple((r, c) for r, row in enumerate(grid) for c, letter in enumerate(row) if letter == HOLE)
     agents = tuple(Agent(start=start, goal=goal) for start, goal in ends)
     return Problem(id=id, size=len(grid), holes=holes, agents=agents)
@@ -112,6 +108,10 @@ def _agent_lines(lines: list[str], begin: int, size: int) -> list[Ends]:
             raise ValueError(f"line {number}: more than {MAX_AGENTS} agents; leave some out")
         start, goal = (_cell(number, cell, size) for cell in cells)
         ends.append((start, goal))
+    if not ends:
+        raise ValueError(
+            "no line below the grid gives an agent; expected 'Agent 0: (0, 1) to (2, 3)' and so on"
+        )
     return ends
 
 
@@ -122,18 +122,6 @@ def _cell(number: int, numerals: tuple[str, str], size: int) -> Cell:
             f"rows and columns run from 0 to {size - 1}"
         )
     return int(numerals[0]), int(numerals[1])
-
-
-def _lettered_agents(grid: Grid) -> list[Ends]:
-    """Return the ends of each agent by the letters of the grid."""
-    letters = Counter(letter for row in grid for letter in row if letter in _AGENT_LETTERS)
-    agents = max((_AGENT_LETTERS.index(letter) % MAX_AGENTS + 1 for letter in letters), default=0)
-    for letter in START_LETTERS[:agents] + GOAL_LETTERS[:agents]:
-        if letters[letter] != 1:
-            problem = "holds a letter twice," if letters[letter] else "lacks the letter"
-            raise ValueError(f"the grid {problem} {letter!r}; place one of each pair SG, sg, Aa, Bb, Cc")
-    cells = {letter: (r, c) for r, row in enumerate(grid) for c, letter in enumerate(row)}
-    return [(cells[START_LETTERS[index]], cells[GOAL_LETTERS[index]]) for index in range(agents)]
 
 
 def _check_letters(grid: Grid, ends: list[Ends]) -> None:

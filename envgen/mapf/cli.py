@@ -54,7 +54,7 @@ def generate(
     wanted = read_env_config(config)
     try:
         check_config(wanted)
-    except ConfigError as error:
+    except ValueError as error:
         raise ConfigError(f"{config}: {error}") from None
     ascending = {name: wanted.strata[name] for name in sorted(wanted.strata, key=int)}
     wanted = wanted.model_copy(update={"strata": ascending})

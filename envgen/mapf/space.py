@@ -1,13 +1,11 @@
 """Options of MAPF-FrozenLake, the configs that it takes, and the texts that describe them."""
 
-from functools import cache
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from envgen.config import EnvConfig
-from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.verifier import FailureCategory
@@ -87,21 +85,13 @@ def space_of(options: Options) -> Space:
 
 
 def check_config(config: EnvConfig) -> None:
-    """Raise ConfigError for a config with a map size, knob or ratio that no board can have."""
-    full_space = _full_space()
+    """Raise ValueError for a config with a map size, knob or ratio that no board can have."""
+    space = space_of(Options())
     for name in config.strata:
-        if name not in full_space.names:
-            raise ConfigError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
-    try:
-        strata = tuple(full_space[name] for name in config.strata)
-        full_space.model_copy(update={"strata": strata}).check(config)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-@cache
-def _full_space() -> Space:
-    return space_of(Options())
+        if name not in space.names:
+            raise ValueError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
+    strata = tuple(space[name] for name in config.strata)
+    space.model_copy(update={"strata": strata}).check(config)
 
 
 def random_space(rng: np.random.Generator) -> Space:

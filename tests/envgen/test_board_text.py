@@ -33,8 +33,7 @@ def worded(problem: Problem, wording: str, first: int = 0) -> list[str]:
     ]
 
 
-def test_the_published_example_is_read_from_its_letters_and_from_its_lines():
-    assert from_text(GRID) == PUBLISHED
+def test_the_published_example_is_read():
     assert from_text("\n".join([GRID, *LINES])) == PUBLISHED
     before = "Solve this.\nS G are agent 0's\n\n```"
     text = "\n".join([before, GRID, "```\nAgents:\n", LINES[0], "", *LINES[1:], "Answer: (9, 9)"])
@@ -68,9 +67,6 @@ def test_our_own_notation_and_prompt_are_such_texts(problem: Problem):
     problem = problem.model_copy(update={"holes": tuple(sorted(problem.holes))})
     assert from_text(to_text(problem)) == problem
     assert from_text(prompt(problem, PromptStyle.BOARD)) == problem
-    cells = [cell for agent in problem.agents for cell in (agent.start, agent.goal)]
-    if len(set(cells)) == len(cells):  # then the letters alone place all agents
-        assert from_text("\n".join(to_text(problem).splitlines()[: problem.size])) == problem
 
 
 @settings(repeatable, max_examples=30)
@@ -90,8 +86,6 @@ def test_the_lines_decide_where_a_start_hides_a_goal_or_a_goal_a_start():
     lines = worded(hidden, WORDINGS[1])
     for grid in ("S F F\nF F F\nF F s", "g F F\nF F F\nF F G", "S F F\nF F F\nF F G"):
         assert from_text("\n".join([grid, *lines])) == hidden
-    with pytest.raises(ValueError, match="lacks the letter 'G'"):
-        from_text("S F F\nF F F\nF F s")
 
 
 BAD = {
@@ -102,9 +96,11 @@ BAD = {
     "a missing row": ("Board:\nS G F F\nF F F F\nF F F F", "line 2: 3 rows of 4 letters"),
     "an unknown letter": (GRID.replace("A", "X"), "line 1: 2 rows of 3 letters"),
     "two boards": (f"{GRID}\n\n{GRID}", "grids begin at lines 1 and 5; leave"),
-    "no agent": ("F F F\nF F F\nF F F", "Tuple should have at least 1 item"),
-    "half an agent": (GRID.replace("A", "F"), "lacks the letter 'A'"),
-    "a letter twice": (GRID.replace("F", "A", 1), "holds a letter twice"),
+    "no agent": (GRID, "no line below the grid gives an agent; expected 'Agent 0: (0, 1) to (2, 3)'"),
+    "a letter twice": (
+        "\n".join([GRID.replace("F", "A", 1), *LINES]),
+        "cell (1,2) of the grid holds 'A', the agent lines ask for F or H there",
+    ),
     "one cell": (
         "\n".join([GRID, "Agent 0: start (1, 1)"]),
         "line 4: 1 cells in 'Agent 0: start (1, 1)'; expected a start and a goal",

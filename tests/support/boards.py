@@ -16,6 +16,8 @@ _TEXTS = {
         S F G
         F F F
         s F g
+        Agent 0: (0,0) to (0,2)
+        Agent 1: (2,0) to (2,2)
     """,
     # One corridor with a bay: somebody has to step aside.
     "bay": """
@@ -31,6 +33,8 @@ _TEXTS = {
         H S H
         s F g
         H G H
+        Agent 0: (0,1) to (2,1)
+        Agent 1: (1,0) to (1,2)
     """,
     # Wrong cyclic order on a ring: every goal is reachable, the problem is not solvable.
     "ring-order": """
@@ -74,6 +78,11 @@ _TEXTS = {
         H F H H G F s H
         F H F S F H H F
         H F H b A F F F
+        Agent 0: (6,3) to (5,4)
+        Agent 1: (5,6) to (1,4)
+        Agent 2: (7,4) to (2,3)
+        Agent 3: (0,0) to (7,3)
+        Agent 4: (4,3) to (4,6)
     """,
 }
 

@@ -69,7 +69,7 @@ def test_a_limit_takes_as_many_of_every_cell_and_keeps_the_order():
     assert limited(suite, 50) == suite
 
 
-WALL = "S H G\nH H H\ns F g"
+WALL = "S H G\nH H H\ns F g\nAgent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 
 
 @pytest.mark.parametrize(
