@@ -53,6 +53,8 @@ class EnvConfig(Frozen):
             return value
         strata = {}
         for name, part in parts.items():
+            if str(name) in strata:
+                raise ValueError(f"{key}.{name}: stands twice, as a number and as a text; remove one of them")
             try:
                 strata[str(name)] = Part.model_validate(part)
             except ValidationError as error:

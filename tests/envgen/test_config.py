@@ -37,6 +37,7 @@ def test_a_config_survives_json():
         ({"terms": {"2": {"data_ratio": 0.5}}}, "data_ratio sums to 0.5 over all terms"),
         *((value, "") for value in ({}, {"sizes": {}}, {"sizes": None}, {"sizes": []}, [], "config", None)),
         ({"sizes": {"4": GOOD_SIZE}, "reward": 1}, "reward"),
+        ({"sizes": {"4": GOOD_SIZE, 4: {**GOOD_SIZE, "data_ratio": 0}}}, "sizes.4: stands twice"),
     ],
 )
 def test_a_wrong_config_of_any_environment_is_refused(value: object, complaint: str):
