@@ -106,8 +106,8 @@ class View(NamedTuple):
         pale = {"fill": FAILURE_COLOUR, "fill_opacity": 0.2, "stroke": "#FFFFFF", "stroke_width": 7}
         frame = {"fill": "none", "stroke": FAILURE_COLOUR, "stroke_width": 4}
         squares = [self.square(cell, self.cell / 2, rx=5, **style) for style in (pale, frame)]
-        words = category.replace("_", " ")
-        name = _foot(words, appear, x=LEFT + BOARD, text_anchor="end", fill=FAILURE_COLOUR, font_weight=700)
+        spot, style = (LEFT + BOARD, HEIGHT - 13), {"fill": FAILURE_COLOUR, "font_weight": 700}
+        name = _text(category.replace("_", " "), spot, 13, appear, text_anchor="end", **style)
         return [_tag("g", *squares, flash), name]
 
     def board(self, problem: Problem) -> list[str]:
@@ -212,11 +212,10 @@ def _svg(title: str, view: View, problem: Problem, elements: list[str]) -> str:
     return _tag("svg", *view.board(problem), *elements, xmlns="http://www.w3.org/2000/svg", **size, **style)
 
 
-def _foot(text: str, *inside: str, x: float = LEFT, **style: object) -> str:
+def _foot(text: str, *inside: str, **style: object) -> str:
     """Return a text under the board, at its left edge."""
-    return _text(
-        text, (x, HEIGHT - 13), 13, *inside, **{"text_anchor": "start", "fill": "currentColor", **style}
-    )
+    style = {"text_anchor": "start", "fill": "currentColor", **style}
+    return _text(text, (LEFT, HEIGHT - 13), 13, *inside, **style)
 
 
 def _text(text: str, spot: Spot, size: float, *inside: str, **style: object) -> str:
