@@ -20,8 +20,6 @@ _JSON: TypeAdapter[Any] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="c
 
 TEXT_LIMIT = 16_000_000
 """Characters read at most: of a whole text, or of one line of a file that is read line by line."""
-CARD, CARD_MARK = "README.md", "---\n# A card of envwright; no part of the digest of these weights.\n"
-"""The card of a checkpoint, and how those begin that envwright writes."""
 _PARTIAL = ".partial"
 # Of ASCII and Latin-1 but tabs and ends of lines, and what turns the direction of writing.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -210,20 +208,9 @@ def digest(value: Any) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, or of a directory: its files' relative paths and digests in sorted order.
-
-    A card in a directory that begins with `CARD_MARK` is no part of it: cards tell of results, and weights
-    stay what they are.
-    """
+    """SHA-256 of a file, or of a directory: its files' relative paths and digests in sorted order."""
     if path.is_dir():
-        files = (p for p in sorted(path.rglob("*")) if p.is_file() and not _is_card(p))
-        return digest({str(p.relative_to(path)): file_digest(p) for p in files})
+        files = (file for file in sorted(path.rglob("*")) if file.is_file())
+        return digest({str(file.relative_to(path)): file_digest(file) for file in files})
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _is_card(path: Path) -> bool:
-    if path.name != CARD:
-        return False
-    with open(path, "rb") as handle:
-        return handle.read(len(CARD_MARK)) == CARD_MARK.encode()

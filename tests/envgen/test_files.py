@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from envgen.errors import DataError, RunDirectoryError
 from envgen.files import (
-    CARD_MARK,
     atomic_path,
     canonical_json,
     digest,
@@ -129,18 +128,14 @@ def test_digests_never_change():
     assert digest(Stored(number=3)) == digest({"number": 3})
 
 
-def test_the_digest_of_a_folder_covers_names_and_contents_but_no_card_of_envwright(tmp_path: Path):
+def test_the_digest_of_a_folder_covers_names_and_contents(tmp_path: Path):
     write_text(tmp_path / "model.safetensors", "weights")
     write_json(tmp_path / "deep" / "two.json", {"x": [1]})
     first = file_digest(tmp_path)
-    write_text(tmp_path / "README.md", f"{CARD_MARK}library_name: transformers\n---\nRates.\n")
-    assert file_digest(tmp_path) == first
-    write_text(tmp_path / "README.md", "---\nlibrary_name: transformers\n---\n")
-    with_readme = file_digest(tmp_path)
     os.rename(tmp_path / "model.safetensors", tmp_path / "other.safetensors")
     renamed = file_digest(tmp_path)
     write_json(tmp_path / "deep" / "two.json", {"x": [2]})
-    assert len({first, with_readme, renamed, file_digest(tmp_path)}) == 4
+    assert len({first, renamed, file_digest(tmp_path)}) == 3
     write_text(tmp_path / "digit", "1")
     expected = "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"
     assert file_digest(tmp_path / "digit") == expected
