@@ -116,10 +116,3 @@ def test_a_validation_error_is_described_by_place_problem_and_value():
     assert lines[0].endswith("(got 1.5)")
     assert len(lines[1]) < 400
 
-
-def test_no_part_of_a_config_can_be_changed_in_place():
-    config = config_of({3: 1.0})
-    with pytest.raises(ValidationError):
-        config.strata["3"].data_ratio = 0.4
-    with pytest.raises(ValidationError):
-        config.strata = {}
