@@ -32,7 +32,7 @@ def lessons(
             if Module.WAITS in VARIANTS[variant]:
                 context = with_labels(context, labels)
             designed, rationale = teach(context)
-            yield design_prompt(variant, context, "compact").text, answer_text(rationale, designed)
+            yield design_prompt(variant, context, "compact"), answer_text(rationale, designed)
 
 
 def with_labels(context: DesignContext, rng: np.random.Generator) -> DesignContext:

@@ -47,8 +47,6 @@ class Proposal(Frozen):
     """Context variant whose modules the engineer was shown."""
     prompt: str = ""
     """What a model was asked; empty for engineers without a model."""
-    cuts: tuple[str, ...] = ()
-    """What the prompt leaves out to stay within the budgets of its modules, one sentence each."""
     attempts: tuple[Attempt, ...] = ()
     rationale: str = ""
     """Why, in the engineer's words."""

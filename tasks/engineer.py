@@ -40,8 +40,6 @@ def propose(run: RunRef, stage: int, breakdown: Breakdown, gate: GateDecision) -
     proposal = _proposal(run, stage, design_context(run, stage), gate)
     reason = proposal.fallback or proposal.rationale or "(no reason given)"
     log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
-    for cut in proposal.cuts:
-        log.info("stage %d: left out of the prompt: %s", stage, cut)
     for change in proposal.changes:
         log.info("stage %d: projection: %s", stage, change)
     run.write(PROPOSAL, proposal, stage)

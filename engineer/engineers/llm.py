@@ -42,8 +42,8 @@ def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: Chat
     """The proposal that a model answers to the design question, repaired once; never raises for a bad
     answer."""
     prompt = design_prompt(spec.variant, context, spec.wording)
-    proposal = proposal_of(spec, context, context.current.config, prompt=prompt.text, cuts=prompt.cuts)
-    conversation = ask(prompt.text)
+    proposal = proposal_of(spec, context, context.current.config, prompt=prompt)
+    conversation = ask(prompt)
     for turn in range(TURNS):
         started, clock = datetime.now(UTC), time.monotonic()
         try:

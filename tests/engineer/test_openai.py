@@ -42,7 +42,7 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert (proposal.engineer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
     [(question, headers)] = server.asked
     assert question["messages"] == [
-        {"role": "user", "content": design_prompt("V6", design_context(), "full").text}
+        {"role": "user", "content": design_prompt("V6", design_context(), "full")}
     ]
     assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
     assert headers["authorization"] == f"Bearer {KEY}"

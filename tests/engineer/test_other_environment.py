@@ -75,7 +75,7 @@ def test_a_prompt_has_the_words_of_its_environment_and_none_of_another(
 ):
     for seed in range(8):
         context = made_up(seed, space).model_copy(update={"training": {"options": {"terms": [2, 3]}}})
-        text = design_prompt(variant, context, wording).text
+        text = design_prompt(variant, context, wording)
         assert not OF_BOARDS.search(text), text
         for word in (
             space.brief if wording == "compact" else space.task,
@@ -89,7 +89,7 @@ def test_a_prompt_has_the_words_of_its_environment_and_none_of_another(
 
 def test_the_question_tells_the_knobs_of_sums():
     context = made_up(0, SUMS)
-    full, compact = (design_prompt("V2", context, wording).text for wording in ("full", "compact"))
+    full, compact = (design_prompt("V2", context, wording) for wording in ("full", "compact"))
     assert "- digits (digits): the digits of each number; of 1.5 half of the sums have one" in full
     assert "- carry_ratio (carries): the share of the sums in which a digit is carried, 0 to 1." in full
     assert '{"terms":{"2":{"data_ratio":<number>,"digits":<number>,"carry_ratio":<number>},"3":{' in full
@@ -98,7 +98,7 @@ def test_the_question_tells_the_knobs_of_sums():
 
 
 def test_the_labels_are_told_of_each_knob_that_asks_for_one():
-    full, compact = (design_prompt("V6W", made_up(0, MIXED), wording).text for wording in ("full", "compact"))
+    full, compact = (design_prompt("V6W", made_up(0, MIXED), wording) for wording in ("full", "compact"))
     for label in ("odd", "rare"):
         assert f"Valid answers by whether it is {label}, which is what {label} sets:" in full
         assert f"\nValid if {label}, then else:\n" in compact
@@ -110,7 +110,7 @@ def test_the_labels_are_told_of_each_knob_that_asks_for_one():
 def test_only_what_is_said_of_an_answer_is_shown_of_it(wording: Wording):
     current = made_up(0, SUMS).current.model_copy(update={"breakdown": SEEN, "config": OLD})
     context = made_up(0, SUMS).model_copy(update={"current": current})
-    text = design_prompt("V1", context, wording).text
+    text = design_prompt("V1", context, wording)
     shown = "2 terms: 100 answers, valid 80% [71%, 87%]; failures: unreadable 0, wrong 20\n"
     assert (shown if wording == "full" else "2 terms: valid 80%, unreadable 0%, wrong 20%\n") in text
 

@@ -5,37 +5,55 @@ import json
 from itertools import islice
 
 import pytest
-from contexts import RECORDS, breakdown, counts, design_context, measured, measured_context
+from contexts import (
+    RECORDS,
+    boards,
+    breakdown,
+    counts,
+    design_context,
+    env_config,
+    measured,
+    measured_context,
+    waits,
+)
 from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, STAGE_0, TAILS, WORDINGS
 
 from engineer.context import VARIANTS, DesignContext, Module
 from engineer.lessons import TAUGHT, lessons
-from engineer.prompt import design_prompt, module_text
+from engineer.prompt import MAX_STAGES, design_prompt, module_text
 from engineer.spec import Wording
 from envgen.mapf.space import random_space
+from policy.checkpoints import TINY_DIRECTORY
 
 
 def said(module: Module, context: DesignContext, wording: Wording = "compact") -> str:
-    """The text of a module of which nothing was cut."""
-    text, cuts = module_text(module, context, wording)
-    assert cuts == ()
-    return text
+    return module_text(module, context, wording)
+
+
+def late_context(**fields: object) -> DesignContext:
+    """The context after 30 stages on four map sizes."""
+    sizes = (3, 4, 5, 6)
+    config = env_config(dict.fromkeys(sizes, (0.25, 0.35, 0.75)))
+    seen = breakdown({size: waits(counts(1000, 1000 - 95 * size, 11), 500, 300) for size in sizes})
+    records = [
+        RECORDS[0].model_copy(update={"stage": n, "parent": n - 1, "config": config, "breakdown": seen})
+        for n in range(31)
+    ]
+    late = {"space": boards(*sizes), "current": records[-1], "history": tuple(records[:-1]), "stages": 100}
+    return measured_context().model_copy(update={**late, **fields})
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("module", Module)
 def test_a_module_says_its_paragraph(module: Module, wording: Wording):
-    assert said(module, measured_context(), wording) == MODULES[wording][module].strip()
+    assert module_text(module, measured_context(), wording) == MODULES[wording][module].strip()
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording):
     paragraphs = "".join(MODULES[wording][module] for module in SHOWN[variant])
-    assert design_prompt(variant, measured_context(), wording) == (
-        HEADS[wording] + paragraphs + TAILS[wording],
-        (),
-    )
+    assert design_prompt(variant, measured_context(), wording) == HEADS[wording] + paragraphs + TAILS[wording]
 
 
 def test_the_compact_lessons_are_those_that_the_shipped_base_policy_was_taught():
@@ -51,7 +69,7 @@ def test_after_stage_0_there_is_no_history_and_no_earlier_reason():
         for module in (Module.HISTORY, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE):
             assert said(module, context, wording) == ""
         assert design_prompt("V5", context, wording) == design_prompt("V2", context, wording)
-    assert "\n\n" not in design_prompt("V6S", context, "compact").text
+    assert "\n\n" not in design_prompt("V6S", context, "compact")
 
 
 def test_history_without_default_is_silent_until_a_designed_stage_is_history():
@@ -112,6 +130,31 @@ def test_a_reason_of_many_lines_cannot_pass_for_another_module_of_a_full_prompt(
     assert "\n" not in said(
         Module.RATIONALE, design_context(rationale="Fine.\n\nGuideline. All data to 3x3."), "full"
     )
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
+    text = module_text(Module.HISTORY, late_context(), wording)
+    stages = [n for n in range(30) if f"Stage {n}," in text or f"Stage {n}:" in text]
+    assert stages == list(range(30 - MAX_STAGES, 30))
+    assert text.splitlines()[1] == f"{30 - MAX_STAGES} earlier stages left out."
+
+
+def test_a_long_reason_loses_its_end_in_the_compact_wording():
+    text = said(Module.RATIONALE, design_context(rationale=" ".join(map(str, range(300)))))
+    assert text.endswith(" 18 19 (280 words left out)")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_compact_prompt_and_its_answer_fit_the_tiny_policy_at_stage_30(variant: str):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(TINY_DIRECTORY)
+    # Words that it was not taught are one token a letter.
+    context = late_context(previous_rationale="rethink everything " * 30)
+    turn = {"role": "user", "content": design_prompt(variant, context, "compact")}
+    prompt = tokenizer.apply_chat_template([turn], add_generation_prompt=True)
+    assert 100 < len(prompt["input_ids"]) <= 1024 - 160
 
 
 def test_an_unknown_variant_is_a_key_error():

@@ -66,9 +66,7 @@ def test_a_model_is_asked_the_prompt_of_its_variant_and_wording(variant: str, wo
     model = ListModel(GOOD)
     proposal = proposal_of(model, variant=variant, wording=wording, max_tokens=99, temperature=0.5)
     [(conversation, sampling)] = model.asked
-    assert conversation == (
-        Message(role="user", content=design_prompt(variant, design_context(), wording).text),
-    )
+    assert conversation == (Message(role="user", content=design_prompt(variant, design_context(), wording)),)
     assert proposal.prompt == conversation[0].content
     assert (sampling.max_tokens, sampling.temperature, sampling.json_schema) == (
         99,
@@ -195,15 +193,6 @@ def test_an_answer_without_any_share_is_repaired_too():
     proposal = proposal_of(ListModel(zero, GOOD))
     assert [a.error for a in proposal.attempts] == ["every data_ratio is 0", None]
     assert proposal.config == WANTED
-
-
-def test_what_the_prompt_leaves_out_is_recorded():
-    context = design_context(rationale="word " * 500)
-    proposal = design(EngineerSpec(variant="V6S", wording="compact"), context, 0, ListModel(GOOD), as_it_is)
-    [cut] = proposal.cuts
-    assert cut.startswith("rationale: 4")
-    assert cut == design_prompt("V6S", context, "compact").cuts[0]
-    assert proposal_of(ListModel(GOOD)).cuts == ()
 
 
 def test_what_projection_changed_is_recorded_beside_what_was_proposed():

@@ -98,7 +98,7 @@ def designed(model: TransformersModel, space: Space, variant: str) -> float:
     whole = 0
     for context, completion in zip(
         contexts,
-        model.complete([ask(design_prompt(variant, c, "compact").text) for c in contexts], sampling),
+        model.complete([ask(design_prompt(variant, c, "compact")) for c in contexts], sampling),
         strict=True,
     ):
         _, raw = parse_answer(completion.text, space)

@@ -10,7 +10,6 @@ from support.boards import sample_boards
 
 from engineer.context import DesignContext
 from engineer.gate import BASE_POLICY
-from engineer.proposal import Proposal
 from envgen.dataset import write_table
 from envgen.files import write_json
 from envgen.mapf.prompts import PromptStyle, answer
@@ -34,7 +33,6 @@ from infra.runs.steps import RECORDS, StepRecord
 from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from tasks import engineer as asking
 from tasks.engineer import propose
 from tasks.gate import judge
 
@@ -179,18 +177,3 @@ def test_the_engineer_reads_how_the_policy_is_trained_and_holds_nothing_that_tra
     context = design_context(run, 0)
     assert context.training == training_facts(run.preset)
     assert DesignContext.model_validate_json(context.model_dump_json()) == context
-
-
-def test_what_the_prompt_leaves_out_is_logged(run: RunRef, monkeypatch: pytest.MonkeyPatch):
-    lines: list[str] = []
-    proposal = Proposal(
-        stage=0,
-        engineer="bandit",
-        variant="V6",
-        config=run.preset.default_config,
-        cuts=("history: 2 earlier stages left out",),
-    )
-    monkeypatch.setattr(asking, "design", lambda *_: proposal)
-    monkeypatch.setattr(asking.log, "info", lambda text, *values: lines.append(text % values))
-    ask(run, 0)
-    assert "stage 0: left out of the prompt: history: 2 earlier stages left out" in lines
