@@ -10,10 +10,9 @@ from envgen.frozen import Frozen
 BASE_POLICY = -1
 """The number of the base policy where stages are counted."""
 
-Gate = Literal["off", "keep-config", "rollback"]
-"""`off`: a drop is recorded and nothing done. `keep-config`: the next stage trains the same checkpoint on the
-config of the best stage. `rollback`: it trains the checkpoint of the best stage on the config of the best
-stage."""
+Gate = Literal["off", "rollback"]
+"""`off`: a drop is recorded and nothing done. `rollback`: the next stage trains the checkpoint of the best
+stage on the config of the best stage."""
 
 
 class GateDecision(Frozen):
@@ -30,7 +29,7 @@ class GateDecision(Frozen):
     or it was not kept."""
     p_value: float = Field(ge=0, le=1)
     """Of the exact sign test on the instances that only one of the two solved."""
-    action: Literal["go-on", "keep-config", "rollback"]
+    action: Literal["go-on", "rollback"]
     reason: str
     best: int = Field(ge=BASE_POLICY)
     """The best evaluation so far, this stage included."""
@@ -84,14 +83,11 @@ def decide(
     so that a stage that is no worse may be stopped; the interval does not correct for it.
     """
     dropped = fell(valid, p_value)
-    config = name_of(max(against, 0))
-    then = {
-        "off": "the gate is off",
-        "keep-config": f"the next stage uses the config of {config}",
-        "rollback": f"the next stage starts from {name_of(against)} with the config of {config}",
-    }
-    said = f"a drop; {then[gate]}" if dropped else "no drop is shown"
-    action = gate if dropped and gate != "off" else "go-on"
+    rollback = dropped and gate == "rollback"
+    consequence = "the gate is off"
+    if rollback:
+        config = name_of(max(against, 0))
+        consequence = f"the next stage starts from {name_of(against)} with the config of {config}"
     return GateDecision(
         stage=stage,
         gate=gate,
@@ -99,10 +95,11 @@ def decide(
         valid=valid,
         optimal=optimal,
         p_value=p_value,
-        action=action,
-        reason=f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}: {said}",
+        action="rollback" if rollback else "go-on",
+        reason=f"valid rate {valid} against {name_of(against)}, p = {p_value:.2g}: "
+        + (f"a drop; {consequence}" if dropped else "no drop is shown"),
         best=stage if valid.value > 0 else against,
-        in_force=against if action == "rollback" else stage,
+        in_force=against if rollback else stage,
     )
 
 

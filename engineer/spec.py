@@ -34,5 +34,5 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     anchor_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the default config mixed into every proposal."""
     gate: Gate = "off"
-    """What a significant drop of the valid rate leads to: nothing, the config of the best stage, or its
-    config and checkpoint."""
+    """What a significant drop of the valid rate leads to: nothing, or the config and checkpoint of the best
+    stage."""

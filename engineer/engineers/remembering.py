@@ -1,4 +1,4 @@
-"""Engineers that are rules with a memory: `bandit`, `learnability` and `window`."""
+"""Engineers that are rules with a memory: `bandit` and `learnability`."""
 
 import math
 
@@ -6,10 +6,8 @@ from pydantic import Field
 
 from engineer.context import Answered, DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
-from engineer.engineers.rules import current_parts, described, proposal_of_shares, raw_config, valid_rates
+from engineer.engineers.rules import proposal_of_shares
 from engineer.proposal import Proposal
-from envgen.seeds import generator
-from envgen.space import plural
 
 
 class BanditOptions(EngineerOptions):
@@ -63,14 +61,12 @@ Posterior = dict[str, tuple[float, float]]
 
 
 class LearnabilityOptions(EngineerOptions):
-    """How fast earlier answers are forgotten, and whether chance takes part."""
+    """How fast earlier answers are forgotten."""
 
     keep: float = Field(default=0.5, ge=0, le=1)
     """Weight that the evidence of earlier stages keeps each stage; 0 to 1, default 0.5."""
     prior: float = Field(default=1.0, gt=0)
     """alpha and beta of a stratum without evidence; above 0, default 1: any rate is as likely."""
-    thompson: bool = False
-    """Draw each rate from its posterior instead of taking the mean of p (1 - p); default false."""
 
 
 def updated_posterior(
@@ -105,12 +101,7 @@ def _propose_learnability(context: DesignContext, options: LearnabilityOptions, 
     before = {name: tuple(remembered.get(name, prior)) for name in space.names}
     answered = {name: context.current.answered.get(name, none) for name in space.names}
     posterior = updated_posterior(before, answered, options)
-    if options.thompson:
-        rng = generator(brief.seed, context.current.stage, "learnability")
-        rates = {name: rng.beta(*counts) for name, counts in posterior.items()}
-        worth = {name: float(rate * (1 - rate)) for name, rate in rates.items()}
-    else:
-        worth = {name: expected_learnability(*counts) for name, counts in posterior.items()}
+    worth = {name: expected_learnability(*counts) for name, counts in posterior.items()}
     total = sum(worth.values())
     shares = {name: value / total for name, value in worth.items()}
     reason = f"Data by p (1 - p) of each {space.noun} in training"
@@ -118,42 +109,3 @@ def _propose_learnability(context: DesignContext, options: LearnabilityOptions, 
 
 
 LEARNABILITY = Engineer(_propose_learnability, LearnabilityOptions)
-
-
-class WindowOptions(EngineerOptions):
-    """When the window climbs, and how wide it is."""
-
-    up: float = Field(default=0.9, gt=0, le=1)
-    """Valid rate of the top level from which on the next one is taken in; above 0 to 1, default 0.9."""
-    width: int = Field(default=4, ge=1)
-    """Levels that it holds at most; 1 or more, default 4."""
-
-
-def moved_window(low: int, high: int, rates: list[float | None], options: WindowOptions) -> tuple[int, int]:
-    """The window (lowest level, highest level) after a stage; `rates` are the valid rates by level, None
-    where none is known.
-
-    As in RLVE it takes in the next level while the rate of its highest one is at least `up`, and lets go of
-    the lowest ones beyond `width`; it never goes back. There each environment has its own levels, and
-    rates come from training; here the strata of the space, in their order, are the levels, and rates come
-    from the validation set, which has all of them, so that several levels may be taken in a stage.
-    """
-    while high + 1 < len(rates) and (rates[high] or 0.0) >= options.up:
-        high += 1
-    return max(low, high - options.width + 1), high
-
-
-def _propose_window(context: DesignContext, options: WindowOptions, brief: Brief) -> Proposal:
-    """Equal shares in a window of strata that climbs as its top is mastered (RLVE)."""
-    space, rates = context.space, valid_rates(context, context.current)
-    before = context.state.get("low", 0), context.state.get("high", 0)
-    low, high = moved_window(*before, [rates.get(name) for name in space.names], options)
-    inside = space.names[low : high + 1]
-    shares = {name: 1 / len(inside) if name in inside else 0.0 for name in space.names}
-    listed = described(space, {name: shares[name] for name in inside})
-    reason = f"Equal data to the {plural(space.noun)} of the window: {listed}."
-    raw = raw_config(space, current_parts(context), shares)
-    return brief.proposal(context, raw, reason, state={"low": low, "high": high})
-
-
-WINDOW = Engineer(_propose_window, WindowOptions)

@@ -1,7 +1,6 @@
-"""Engineers that are rules over valid rates: `frontier`, `progress` and `levels`; and what rules share."""
+"""Engineers that are rules over valid rates: `frontier` and `levels`; and what rules share."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -32,24 +31,6 @@ def raw_config(
     return {space.key: {name: {SHARE: new[name], **part.knobs} for name, part in parts.items()}}
 
 
-def divided_shares(
-    context: DesignContext,
-    evaluated: dict[str, float],
-    divide: Callable[[dict[str, float]], dict[str, float] | None],
-) -> dict[str, float] | None:
-    """New shares of the evaluated strata, which divide what they have together; the others keep theirs.
-
-    `divide` gets the strata's shares of their common budget and returns new ones that sum to 1, or None to
-    leave all as it is.
-    """
-    shares = {name: part[SHARE] for name, part in current_parts(context).items() if name in evaluated}
-    budget = sum(shares.values())
-    if budget <= 0:
-        return None
-    divided = divide({name: share / budget for name, share in shares.items()})
-    return None if divided is None else {name: share * budget for name, share in divided.items()}
-
-
 def proposal_of_shares(
     context: DesignContext, brief: Brief, shares: dict[str, float], reason: str, **state: Any
 ) -> Proposal:
@@ -57,13 +38,10 @@ def proposal_of_shares(
 
     Strata of the space that `shares` leaves out keep theirs.
     """
-    raw = raw_config(context.space, current_parts(context), shares)
-    return brief.proposal(context, raw, f"{reason}: {described(context.space, shares)}.", state=state)
-
-
-def described(space: Space, shares: dict[str, float]) -> str:
-    """Shares in words, as `2 terms 40 %, 3 terms 60 %`."""
-    return ", ".join(f"{space.label(name)} {100 * share:.0f} %" for name, share in shares.items())
+    space = context.space
+    listed = ", ".join(f"{space.label(name)} {100 * share:.0f} %" for name, share in shares.items())
+    raw = raw_config(space, current_parts(context), shares)
+    return brief.proposal(context, raw, f"{reason}: {listed}.", state=state)
 
 
 MOST_REHEARSED = 0.5
@@ -115,60 +93,18 @@ def frontier_shares(
 def _propose_frontier(context: DesignContext, options: FrontierOptions, brief: Brief) -> Proposal:
     """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
     space, rates = context.space, valid_rates(context, context.current)
-    shares = divided_shares(context, rates, lambda old: frontier_shares(old, rates, options))
+    old = {name: part[SHARE] for name, part in current_parts(context).items() if name in rates}
+    budget = sum(old.values())  # the strata that were not evaluated keep theirs
+    scaled = {name: share / budget for name, share in old.items()} if budget > 0 else {}
+    shares = frontier_shares(scaled, rates, options) if scaled else None
     if shares is None:
         reason = f"No {space.noun} is within reach and unsolved; the config is kept."
         return brief.exactly(context, context.current.config, reason)
+    shares = {name: share * budget for name, share in shares.items()}
     return proposal_of_shares(context, brief, shares, f"Data to the {plural(space.noun)} nearest 50 % valid")
 
 
 FRONTIER = Engineer(_propose_frontier, FrontierOptions)
-
-
-class ProgressOptions(EngineerOptions):
-    """How much of the budget does not depend on progress."""
-
-    uniform: float = Field(default=0.2, ge=0, le=1)
-    """Part of the budget that all strata share equally, so that none is lost for ever; 0 to 1, default
-    0.2."""
-
-
-def progress_shares(
-    before: dict[str, float], after: dict[str, float], uniform: float
-) -> dict[str, float] | None:
-    """New shares from the success rates p of the same strata a stage ago and now; None if nothing has
-    changed.
-
-    share_s = (1 - uniform) |p_s - p_s'| / sum over all strata + uniform / number of strata. SITP selects a
-    task by the change of its success rate; a fall counts as much as a rise, it shows what is being forgotten.
-    The proportional form and `uniform` are ours.
-    """
-    changes = {name: abs(rate - before[name]) for name, rate in after.items()}
-    total = sum(changes.values())
-    if total <= 0:
-        return None
-    return {name: (1 - uniform) * change / total + uniform / len(changes) for name, change in changes.items()}
-
-
-def _propose_progress(context: DesignContext, options: ProgressOptions, brief: Brief) -> Proposal:
-    """Data by the change of the valid rate since the stage before (SITP)."""
-    space, current = context.space, context.current
-    earlier = next((record for record in context.history if record.stage == current.parent), None)
-    if earlier is None:
-        reason = "Progress shows after two stages; the config is kept."
-        return brief.exactly(context, current.config, reason)
-    before, after = valid_rates(context, earlier), valid_rates(context, current)
-    after = {name: rate for name, rate in after.items() if name in before}
-    shares = divided_shares(context, after, lambda old: progress_shares(before, after, options.uniform))
-    if shares is None:
-        reason = "No valid rate has changed since the stage before; the config is kept."
-        return brief.exactly(context, current.config, reason)
-    return proposal_of_shares(
-        context, brief, shares, f"Data to the {plural(space.noun)} whose valid rate changed most"
-    )
-
-
-PROGRESS = Engineer(_propose_progress, ProgressOptions)
 
 
 DIGITS = 6
@@ -176,14 +112,12 @@ DIGITS = 6
 
 
 class LevelsOptions(EngineerOptions):
-    """When a stratum moves by a level, and what a level is."""
+    """When a stratum moves by a level."""
 
     up: float = Field(default=0.70, gt=0, le=1)
     """Above this valid rate a stratum gets harder; above 0 to 1, default 0.70."""
     down: float = Field(default=0.30, ge=0, lt=1)
     """Below this valid rate a stratum gets easier; 0 to below 1, default 0.30."""
-    steps: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Knob -> one level of it; above 0, and by default the step that the environment gives each knob."""
     move: float = Field(default=0.5, gt=0, le=1)
     """Part of its share that a stratum at its last level gives to its neighbour; above 0 to 1, default
     0.5."""
@@ -193,14 +127,6 @@ class LevelsOptions(EngineerOptions):
         if self.down >= self.up:
             raise ValueError(f"down {self.down} must be below up {self.up}")
         return self
-
-
-def _check_steps(options: LevelsOptions, space: Space, stages: int) -> None:
-    """ValueError if a knob is none of the space."""
-    names = [knob.name for knob in space.knobs]
-    for name in options.steps:
-        if name not in names:
-            raise ValueError(f"steps.{name}: there is no such knob; known are {', '.join(names)}")
 
 
 def levelled(
@@ -220,7 +146,7 @@ def levelled(
     for index, (name, old) in enumerate(parts.items()):
         direction = (rates[name] > options.up) - (rates[name] < options.down) if name in rates else 0
         if direction:
-            knobs[name] = _stepped(old, direction, space[name], options)
+            knobs[name] = _stepped(old, direction, space[name])
         if direction and knobs[name] == old.knobs and 0 <= index + direction < len(order):
             moved = options.move * old[SHARE]
             shares[name] -= moved
@@ -231,10 +157,9 @@ def levelled(
     }
 
 
-def _stepped(old: Part, direction: int, stratum: Stratum, options: LevelsOptions) -> dict[str, float]:
-    steps = {knob.name: options.steps.get(knob.name, knob.step) for knob in stratum.knobs}
+def _stepped(old: Part, direction: int, stratum: Stratum) -> dict[str, float]:
     return {
-        knob.name: knob.clamped(round(old[knob.name] + direction * steps[knob.name], DIGITS))
+        knob.name: knob.clamped(round(old[knob.name] + direction * knob.step, DIGITS))
         for knob in stratum.knobs
     }
 
@@ -249,4 +174,4 @@ def _propose_levels(context: DesignContext, options: LevelsOptions, brief: Brief
     return brief.proposal(context, raw_config(space, parts), reason)
 
 
-LEVELS = Engineer(_propose_levels, LevelsOptions, check=_check_steps)
+LEVELS = Engineer(_propose_levels, LevelsOptions)

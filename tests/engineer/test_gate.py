@@ -13,7 +13,7 @@ DROP, RISE, SAME, DOUBT = (
 )
 
 
-@pytest.mark.parametrize("gate", ["off", "keep-config", "rollback"])
+@pytest.mark.parametrize("gate", ["off", "rollback"])
 @pytest.mark.parametrize("valid", [RISE, SAME, DOUBT])
 def test_without_a_shown_drop_the_run_goes_on(gate, valid):
     decision = decide(gate, 2, 1, valid, 0.001)
@@ -23,7 +23,7 @@ def test_without_a_shown_drop_the_run_goes_on(gate, valid):
 
 @pytest.mark.parametrize(
     ("gate", "action", "in_force"),
-    [("off", "go-on", 3), ("keep-config", "keep-config", 3), ("rollback", "rollback", 1)],
+    [("off", "go-on", 3), ("rollback", "rollback", 1)],
 )
 def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
     decision = decide(gate, 3, 1, DROP, 0.001)

@@ -23,9 +23,7 @@ OURS = [
     "fixed",
     "frontier",
     "bandit",
-    "progress",
     "levels",
-    "window",
     "learnability",
     "replay",
 ]

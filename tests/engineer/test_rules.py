@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 from contexts import (
-    DEFAULT,
-    EASIER,
     LATEST,
     RECORDS,
     assert_legal,
@@ -18,12 +16,10 @@ from contexts import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engineer.context import Answered, DesignContext, StageRecord
+from engineer.context import Answered, DesignContext
 from engineer.engineers.remembering import (
     LearnabilityOptions,
-    WindowOptions,
     expected_learnability,
-    moved_window,
     softmax_shares,
     updated_posterior,
     updated_values,
@@ -33,7 +29,6 @@ from engineer.engineers.rules import (
     LevelsOptions,
     frontier_shares,
     levelled,
-    progress_shares,
 )
 from engineer.lessons import random_context
 from engineer.proposal import Proposal
@@ -42,7 +37,7 @@ from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
-RULES = ("frontier", "bandit", "progress", "levels", "window", "learnability", "random")
+RULES = ("frontier", "bandit", "levels", "learnability", "random")
 
 
 def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:
@@ -164,35 +159,6 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
     )
 
 
-# window
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "rates", "moved"),
-    [
-        (0, 0, [0.5, 0.9, 0.9], (0, 0)),
-        (0, 0, [0.9, 0.1, 0.0], (0, 1)),
-        (0, 0, [1.0, 0.95, 0.2], (0, 2)),
-        (0, 2, [1.0, 0.1, 0.95, 0.0], (1, 3)),
-        (1, 3, [0.0, 0.0, 0.0, 1.0], (1, 3)),
-        (0, 1, [1.0, None, 1.0], (0, 1)),
-    ],
-)
-def test_the_window_takes_in_the_next_level_when_its_top_is_mastered(
-    low: int, high: int, rates: list[float | None], moved: tuple[int, int]
-):
-    assert moved_window(low, high, rates, WindowOptions(width=3)) == moved
-
-
-def test_the_window_begins_with_the_first_level_and_remembers_where_it_is():
-    proposal = proposal_of("window")  # 3x3 is solved, 5x5 is at 50 %
-    assert shares_of(proposal.config) == {"3": 0.5, "5": 0.5}
-    assert proposal.state == {"low": 0, "high": 1}
-    narrow = proposal_of("window", width=1)
-    assert shares_of(narrow.config) == {"3": 0.0, "5": 1.0}
-    assert narrow.rationale == "Equal data to the map sizes of the window: 5x5 100 %."
-
-
 # learnability
 
 
@@ -223,37 +189,6 @@ def test_data_goes_where_training_was_right_half_of_the_time():
     assert shares["5"] == pytest.approx(0.25 / (0.25 + 0.0475), abs=0.01)
     again = trained(proposal_of("learnability", trained({}, s3=(1000, 950))).state, s5=(1000, 0))
     assert shares_of(proposal_of("learnability", again).config)["3"] > 0.95
-
-
-def test_a_draw_from_the_posterior_is_of_the_seed_and_the_stage():
-    context = trained({}, s3=(20, 10), s5=(20, 15))
-    drawn = [shares_of(proposal_of("learnability", context, thompson=True).config) for _ in range(2)]
-    assert drawn[0] == drawn[1] != shares_of(proposal_of("learnability", context).config)
-
-
-# progress
-
-
-def test_progress_counts_a_fall_like_a_rise():
-    # Changes 0.3, 0.1 and 0: 0.8 of the budget by them, 0.2 in equal parts.
-    moved = progress_shares({"3": 0.6, "4": 0.2, "5": 0.1}, {"3": 0.3, "4": 0.3, "5": 0.1}, 0.2)
-    assert moved == pytest.approx({"3": 0.6 + 0.2 / 3, "4": 0.2 + 0.2 / 3, "5": 0.2 / 3})
-    assert progress_shares({"3": 0.5}, {"3": 0.5}, 0.2) is None
-
-
-def test_the_progress_engineer_compares_with_the_stage_before():
-    # 3x3: 38 to 40 of 40, 5x5: 12 to 20 of 40: changes 0.05 and 0.2.
-    assert shares_of(proposal_of("progress", uniform=0).config) == {"3": 0.2, "5": 0.8}
-    assert shares_of(proposal_of("progress").config) == {"3": 0.26, "5": 0.74}
-    assert proposal_of("progress", design_context(0)).config == DEFAULT
-
-
-def test_without_any_change_progress_keeps_the_config():
-    same = StageRecord(stage=1, config=EASIER, breakdown=RECORDS[2].breakdown)
-    assert (
-        proposal_of("progress", design_context().model_copy(update={"history": (RECORDS[0], same)})).config
-        == LATEST
-    )
 
 
 # levels
@@ -330,16 +265,15 @@ SHARE = st.floats(0, 1)
 
 @repeatable
 @given(
-    st.dictionaries(st.integers(3, 10).map(str), st.tuples(SHARE, SHARE, SHARE), min_size=1),
+    st.dictionaries(st.integers(3, 10).map(str), st.tuples(SHARE, SHARE), min_size=1),
     st.floats(0.01, 100),
 )
-def test_shares_sum_to_one(sizes: dict[str, tuple[float, float, float]], temperature: float):
-    total = sum(old for old, _, _ in sizes.values())
+def test_shares_sum_to_one(sizes: dict[str, tuple[float, float]], temperature: float):
+    total = sum(old for old, _ in sizes.values())
     old = {size: (values[0] / total if total > 0 else 1 / len(sizes)) for size, values in sizes.items()}
-    before, after = ({size: values[i] for size, values in sizes.items()} for i in (1, 2))
+    after = {size: values[1] for size, values in sizes.items()}
     for shares in (
         frontier_shares(old, after, FrontierOptions()),
-        progress_shares(before, after, 0.2),
         softmax_shares(after, temperature),
     ):
         if shares is not None:

@@ -45,7 +45,7 @@ def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
 
 def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    preset = load_preset("micro", {"instances": 24, "engineer.name": "window"})
+    preset = load_preset("micro", {"instances": 24, "engineer.name": "bandit"})
     Run(directory=tmp_path / "mine").write(CURRICULUM, new_curriculum("mine", preset))
     assert chosen_curriculum("mine", "", CurriculumOptions()) == (preset, "mine")
     longer, name = chosen_curriculum("mine", "other", CurriculumOptions(stages=5))
