@@ -9,7 +9,7 @@ from typing import Any
 from engineer.proposal import MAX_TEXT
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, excerpt
-from envgen.files import canonical_json, unique_keys
+from envgen.files import unique_keys
 from envgen.space import Space, Stratum, plural
 
 MAX_RATIONALE = 600
@@ -60,16 +60,6 @@ def _part_schema(stratum: Stratum) -> dict[str, Any]:
 def _short(number: float) -> float:
     """A whole number without its decimals."""
     return int(number) if number == int(number) else number
-
-
-def answer_text(rationale: str, config: EnvConfig) -> str:
-    """The compact JSON that answers a design question; numbers have two digits after the point."""
-    parts = {
-        name: ",".join(f'"{knob}":{value:.2f}' for knob, value in {SHARE: part[SHARE], **part.knobs}.items())
-        for name, part in config.strata.items()
-    }
-    strata = ",".join(f'"{name}":{{{numbers}}}' for name, numbers in parts.items())
-    return f'{{"rationale":{canonical_json(rationale)},"config":{{"{config.key}":{{{strata}}}}}}}'
 
 
 def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ An environment is a subclass of `Environment` with `name`, `version`, `space`, `
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -68,15 +68,6 @@ class Sample(NamedTuple):
     """The report as a line of a log."""
 
 
-class Vocabulary(NamedTuple):
-    """Pieces of text that the tokenizer of a small policy keeps whole."""
-
-    pieces: str
-    """Regular expression; each match is one piece."""
-    fixed: tuple[str, ...] = ()
-    """Pieces that are in the vocabulary however rare they are."""
-
-
 class Environment:
     """Base of environments. Methods are pure functions of their arguments and the options."""
 
@@ -92,9 +83,6 @@ class Environment:
     """Ways to put an instance into words; the first is the default."""
     instance_type: type[BaseModel] = Instance
     verdict_type: type[BaseModel] = Verdict
-    vocabulary: Vocabulary | None = None
-    random_space: Callable[[np.random.Generator], Space] | None = None
-    """Draw a space for lessons in design; `space` if None."""
     benchmark: Any = None
     """`envgen.suites.Benchmark`, if `envwright benchmark` knows the environment."""
     picture_legend = ""

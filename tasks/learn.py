@@ -107,7 +107,7 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     except ChildError as error:
         if not out_of_memory:
             raise
-        advice = memory_advice(out_of_memory[0], spec.trl, spec.training, last_checkpoint(spec.work))
+        advice = memory_advice(out_of_memory[0], spec.trl, last_checkpoint(spec.work))
         raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
 
 

@@ -38,7 +38,6 @@ def test_the_testbed_and_the_engineer_load_without_model_libraries():
         "envgen.mapf.sampler",
         "envgen.mapf.solver.solve",
         "engineer.propose",
-        "engineer.lessons",
     } <= named
     assert not modules & (HEAVY | {"prefect", "mlflow"})
 
@@ -59,7 +58,7 @@ def test_settings_and_specs_load_without_model_libraries():
         "policy.chat.contract",
         "policy.grpo.rewards",
         "policy.checkpoints",
-        "policy.tiny.spec",
+        "policy.warm_start",
     ]
     named, modules = load(*specs)
     assert named == set(specs)
@@ -72,7 +71,7 @@ def test_what_runs_beside_a_child_loads_without_torch():
         "tasks.*",
         "flows.curriculum",
         "policy.child",
-        "policy.chat.transformers_engine",
+        "policy.chat.engine",
         "policy.evaluation",
         "policy.rollouts",
     )

@@ -3,26 +3,16 @@
 from collections.abc import Mapping
 
 from envgen.config import EnvConfig
-from envgen.environment import Environment, Sample, Source, Vocabulary
+from envgen.environment import Environment, Sample, Source
 from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
 from envgen.mapf.parser import parse_plan
-from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, Agent, Instance, Problem, cell_text
+from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
 from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.sampler import draw_size, hole_count
-from envgen.mapf.space import Options, random_space, space_of
+from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict, verify
-
-VOCABULARY = Vocabulary(
-    # A cell, an agent's head, a number, or a run of anything else.
-    pieces=r" ?\([0-9]+,[0-9]+\)|\n?Agent [0-9]:|[0-9]+(?:\.[0-9]+)?%?|[^0-9(\n]+|\n|\(",
-    fixed=(
-        *(f" {cell_text((row, column))}" for row in range(MAX_SIZE) for column in range(MAX_SIZE)),
-        *(f"{newline}Agent {agent}:" for newline in ("", "\n") for agent in range(MAX_AGENTS)),
-    ),
-)
-"""What the tokenizer of a small policy keeps whole in questions and answers about boards."""
 
 
 class MapfFrozenLake(Environment):
@@ -33,8 +23,6 @@ class MapfFrozenLake(Environment):
     Options = Options
     instance_type = Instance
     verdict_type = Verdict
-    vocabulary = VOCABULARY
-    random_space = staticmethod(random_space)
     benchmark = BENCHMARK
     picture_legend = (
         "Dark square: hole. Numbered disc: agent. Pale disc: its start. Ring: its goal. Thin line: its path. "

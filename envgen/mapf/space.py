@@ -2,7 +2,6 @@
 
 from typing import Annotated, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from envgen.config import EnvConfig
@@ -14,8 +13,6 @@ from envgen.space import Knob, Label, Space, Stratum
 WAIT_REQUIRED = "wait_required"
 MAX_HOLE_RATIO = 0.5
 MapSize = Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)]
-FEWEST_SIZES, MOST_SIZES = 3, 6
-HOLE_STEPS = 10
 """The ends of the hole ratio's range in a lesson are multiples of 1/10."""
 
 
@@ -92,15 +89,3 @@ def check_config(config: EnvConfig) -> None:
             raise ValueError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
     strata = tuple(space[name] for name in config.strata)
     space.model_copy(update={"strata": strata}).check(config)
-
-
-def random_space(rng: np.random.Generator) -> Space:
-    """Return a space for a lesson in design: half of the time the space of the preset `tiny`, else some
-    neighbouring map sizes with another range of hole ratios."""
-    if rng.random() < 0.5:
-        return space_of(Options(map_sizes=(3, 4, 5, 6), min_hole_ratio=0.2, max_hole_ratio=0.4))
-    count = int(rng.integers(FEWEST_SIZES, MOST_SIZES + 1))
-    first = int(rng.integers(MIN_SIZE, MAX_SIZE - count + 2))
-    low, high = sorted(rng.choice(round(MAX_HOLE_RATIO * HOLE_STEPS) + 1, 2, replace=False) / HOLE_STEPS)
-    sizes = tuple(range(first, first + count))
-    return space_of(Options(map_sizes=sizes, min_hole_ratio=float(low), max_hole_ratio=float(high)))

@@ -1,4 +1,4 @@
-"""`envwright warmstart`: warm-start a base policy."""
+"""`envwright warmstart`: teach a chat model an environment before reinforcement learning."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,18 +11,18 @@ from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import JSON, plain_table, print_json, show_log
 from flows.forms import OptionsForm, takes_options
-from infra.config.recipe import load_recipe, warm_start
+from infra.config.recipe import load_recipe, recipe_fields
 from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model
 from policy.grpo.check import CheckSpec, plan_training
-from policy.tiny.spec import RATES, BootstrapRecipe, Taught
+from policy.warm_start import RATES, Taught, WarmStartRecipe
 
 
 class WarmStartOptions(OptionsForm):
     """What is taught, and to which model."""
 
     recipe: str = ""
-    """Recipe, YAML; the recipe of the shipped base policy if left out."""
+    """Recipe, YAML, instead of the two options below."""
     model: str = ""
     """Chat model to teach instead of the preset's, with its own tokenizer and chat template: a hub id or a
     folder."""
@@ -45,7 +45,7 @@ def warmstart(
     options: WarmStartOptions,
     json_: JSON = False,
 ) -> None:
-    """Warm-start a chat model from an environment's reference answers, or make a tiny policy from nothing.
+    """Warm-start a chat model from an environment's reference answers.
 
     The same command continues one that was cut off.
 
@@ -54,15 +54,14 @@ def warmstart(
     chosen = _recipe(options)
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
-    if chosen.model is not None:
-        check_model(chosen.model)
-        check_hub(chosen.model)
+    check_model(chosen.model)
+    check_hub(chosen.model)
     if chosen.lora is not None:
         plan_training(CheckSpec(trl={}, lora=chosen.lora, lora_field="lora"))
-    from tasks.bootstrap import bootstrap_policy
+    from tasks.warm_start import warm_start
 
     show_log()
-    bootstrap_policy(output, chosen)
+    warm_start(output, chosen)
     taught = Taught.model_validate_json((output / RATES).read_bytes())
     if json_:
         print_json(taught)
@@ -71,17 +70,16 @@ def warmstart(
     say(f"base policy: {output}")
 
 
-def _recipe(options: WarmStartOptions) -> BootstrapRecipe:
-    """Return the recipe of a file, of what the options name, or the shipped one; ConfigError for both."""
+def _recipe(options: WarmStartOptions) -> WarmStartRecipe:
+    """Return the recipe of a file, or of what the options name; ConfigError for both or none."""
     named = options.model_dump(include={"model", "preset"})
     if options.recipe and named:
         raise ConfigError(
             f"--{next(iter(named))}: the recipe {options.recipe} says this; leave one of the two out"
         )
-    if options.model and not options.preset:
-        raise ConfigError("--model: needs a --preset, which says what is taught; name one")
-    path = Path(options.recipe) if options.recipe else None
-    return load_recipe(path, options.settings, warm_start(**named) if named else None)
+    if not options.recipe and not options.preset:
+        raise ConfigError("--preset: is missing, and says what is taught; name one, or a --recipe")
+    return load_recipe(Path(options.recipe) if options.recipe else recipe_fields(**named), options.settings)
 
 
 def _taught_table(taught: Taught) -> Table:

@@ -1,33 +1,27 @@
-"""Recipes of base policies: a YAML file, or what the options of `envwright warmstart` say."""
+"""Recipes of warm starts: a YAML file, or what the options of `envwright warmstart` say."""
 
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from envgen.config import SHARE
 from envgen.errors import ConfigError, describe_validation_error
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
 from infra.config.preset import load_preset
-from policy.tiny.spec import CHAT, RECIPE, BootstrapRecipe
+from policy.warm_start import WarmStartRecipe
 
 
-def load_recipe(
-    path: Path | None, overrides: dict[str, Any], fields: dict[str, Any] | None = None
-) -> BootstrapRecipe:
-    """The recipe of these `fields`, else of a file, else the shipped one, with dotted overrides.
-
-    ConfigError names file and field.
-    """
-    file, folder = path or RECIPE, path.parent if path else Path()
-    raw, where = (dict(fields), "recipe") if fields else (read_yaml(file), str(file))
+def load_recipe(source: Path | dict[str, Any], overrides: dict[str, Any]) -> WarmStartRecipe:
+    """The recipe of a YAML file, or of these fields, with dotted overrides; ConfigError names file and
+    field."""
+    is_file = isinstance(source, Path)
+    raw, where = (read_yaml(source), str(source)) if is_file else (dict(source), "recipe")
+    folder = source.parent if is_file else Path()
     for key, value in overrides.items():
         set_field(raw, key, value)
-    if raw.get("model") is not None:
-        raw = {**read_yaml(CHAT), **raw}
     try:
-        recipe = BootstrapRecipe.model_validate(raw, context={"folder": folder})
+        recipe = WarmStartRecipe.model_validate(raw, context={"folder": folder})
     except ValidationError as error:
         raise ConfigError(describe_validation_error(error, where)) from None
     except ConfigError as error:
@@ -37,20 +31,15 @@ def load_recipe(
     return recipe.model_copy(update={"presets": tuple(here)})
 
 
-def warm_start(preset: str, model: str = "") -> dict[str, Any]:
+def recipe_fields(preset: str, model: str = "") -> dict[str, Any]:
     """Return the recipe, as YAML has it, that teaches a chat model, of the preset or another one, what the
-    preset begins with: the mixture is its default config."""
+    preset begins with: questions follow its default config."""
     resolved = load_preset(preset)
-    strata = {
-        stratum: {SHARE: part.data_ratio, **part.knobs}
-        for stratum, part in resolved.default_config.strata.items()
-        if part.data_ratio
-    }
     lesson = {
         "name": resolved.name,
         "environment": resolved.environment.model_dump(mode="json"),
         "prompt_style": resolved.prompt_style,
-        "taught": {"strata": strata},
+        "config": resolved.default_config.model_dump(mode="json"),
     }
     return {
         "model": model or resolved.model,

@@ -17,7 +17,6 @@ from policy.chat.contract import (
     Conversation,
     Progress,
     Sampling,
-    complete_missing,
     equal_groups,
 )
 
@@ -46,26 +45,33 @@ class KeptAnswers:
     ) -> list[Completion]:
         """Complete every conversation in order; only those without a filed answer are asked.
 
-        Raises ModelError; what is finished by then is filed.
+        Which completion a model draws for a conversation depends on the rank among equal ones: these are
+        asked as a whole, or their completions repeat. ModelError; what is finished by then is filed.
         """
         keys = self._keys(conversations, sampling)
         filed, torn = self._read()
         completions = {index: filed[key] for index, key in keys.items() if key in filed}
         if progress and completions:
             progress(dict(completions))
+        groups = [group for group in equal_groups(conversations) if not completions.keys() >= set(group)]
+        indices = sorted(index for group in groups for index in group)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.write(b"\n" if torn else b"")
 
-            def add(new: Mapping[int, Completion]) -> None:
+            def add(batch: Mapping[int, Completion]) -> None:
+                new = {indices[rank]: completion for rank, completion in batch.items()}
+                new = {index: completion for index, completion in new.items() if index not in completions}
+                completions.update(new)
                 for index, completion in new.items():
                     line = _Line(key=keys[index], completion=completion).model_dump_json()
                     file.write(line.encode() + b"\n")
                 file.flush()
-                if progress:
+                if progress and new:
                     progress(new)
 
-            complete_missing(self.model.complete, conversations, sampling, completions, add)
+            if indices:
+                self.model.complete([conversations[index] for index in indices], sampling, add)
         return [completions[index] for index in range(len(conversations))]
 
     def _keys(self, conversations: Sequence[Conversation], sampling: Sampling) -> dict[int, str]:

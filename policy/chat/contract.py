@@ -61,29 +61,3 @@ def equal_groups(conversations: Sequence[Conversation]) -> list[list[int]]:
     for index, conversation in enumerate(conversations):
         groups.setdefault(conversation, []).append(index)
     return list(groups.values())
-
-
-def complete_missing(
-    complete: Callable[[Sequence[Conversation], Sampling, Progress], Any],
-    conversations: Sequence[Conversation],
-    sampling: Sampling,
-    completions: dict[int, Completion],
-    progress: Progress,
-) -> None:
-    """Complete the conversations that have no completion yet, and add theirs to `completions`.
-
-    Which completion a model draws for a conversation depends on the rank among equal ones: these are asked
-    as a whole, or their completions repeat. `progress` gets each new completion once.
-    """
-    groups = [group for group in equal_groups(conversations) if not completions.keys() >= set(group)]
-    indices = sorted(index for group in groups for index in group)
-
-    def add(batch: Mapping[int, Completion]) -> None:
-        new = {indices[rank]: completion for rank, completion in batch.items()}
-        new = {index: completion for index, completion in new.items() if index not in completions}
-        completions.update(new)
-        if new:
-            progress(new)
-
-    if indices:
-        complete([conversations[index] for index in indices], sampling, add)

@@ -1,67 +1,120 @@
-"""A chat model in a child process: the caller never imports torch, and closing it frees the memory."""
+"""A chat model in a child process: the caller never imports torch, and closing it frees the memory.
 
-import logging
+On transformers the child is this module, asked over a pipe: `python -m policy.chat.engine PIPE SOURCE DTYPE
+BATCH_SIZE`. `policy.chat.vllm_server` asks a vLLM server instead.
+"""
+
+import gc
+import os
+import subprocess
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from envgen.errors import ModelError
-from policy.chat.contract import Completion, Conversation, Progress, Sampling, complete_missing
+from envgen.processes import ended
+from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.engine_config import EngineConfig
-from policy.child import is_out_of_memory, vllm_python
+from policy.child import is_out_of_memory, start_child, stop_child, vllm_python
 
-_log = logging.getLogger("envwright.engine")
-
-
-class EndedError(Exception):
-    """The process ended in the middle of a call; the message says how."""
+NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
+"""Kinds of a reply: new completions by their index in the request, the end of the request, the text of a
+ModelError, and the text of any other error, which ends the child."""
 
 
 class Engine(ABC):
-    """A `ChatModel` whose process is started by the first call; reusable, closed explicitly.
-
-    A process that ends during a call is started again once; ModelError if it ends again.
-    """
+    """A `ChatModel` whose process is started by the first call; reusable, closed explicitly."""
 
     def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
         self.source, self.config, self.log_path = source, config, log_path
+        self._child: subprocess.Popen[bytes] | None = None
 
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation in order; a second process is asked only for what is missing."""
+        """Complete every conversation in order; ModelError if the process ends, lacks memory or refuses."""
         completions: dict[int, Completion] = {}
-        report = progress or (lambda new: None)
-        for last in (False, True):
-            try:
-                complete_missing(self._complete, conversations, sampling, completions, report)
-                break
-            except EndedError as error:
-                self.close()
-                ended = f"{self.source}: the process that runs the model {error}; its output is in"
-                if last:
-                    less = f"if it lacks memory, {self.config.less_memory}"
-                    raise ModelError(f"{ended} {self.log_path}; {less}") from None
-                _log.warning("%s %s; it is started again", ended, self.log_path)
-            except ModelError as error:
-                if not is_out_of_memory(error):
-                    raise
-                advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
-                raise ModelError(f"{error}; {advice}") from None
-            except BaseException:
-                self.close()  # its further answers belong to no later call
+
+        def add(new: Mapping[int, Completion]) -> None:
+            completions.update(new)
+            if progress:
+                progress(new)
+
+        try:
+            self._complete(conversations, sampling, add)
+        except ModelError as error:
+            if not is_out_of_memory(error):
                 raise
+            advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
+            raise ModelError(f"{error}; {advice}") from None
+        except BaseException:
+            self.close()  # its further answers belong to no later call
+            raise
         return [completions[index] for index in range(len(conversations))]
 
     @abstractmethod
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
     ) -> None:
-        """Report the completion of every conversation; EndedError, ModelError."""
+        """Report the completion of every conversation; ModelError."""
 
-    @abstractmethod
+    def _ended(self, status: int) -> ModelError:
+        """Clean up after a process that ended with a return code; return the error that says so."""
+        self.close()
+        return ModelError(
+            f"{self.source}: the process that runs the model {ended(status)}; its output is in "
+            f"{self.log_path}; if it lacks memory, {self.config.less_memory}"
+        )
+
     def close(self) -> None:
-        """End the process."""
+        """End the process and all that it started."""
+        if self._child is not None:
+            stop_child(self._child)
+            self._child = None
+
+
+class TransformersEngine(Engine):
+    """One child process that answers on Hugging Face transformers."""
+
+    _pipe: Connection
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if it runs."""
+        return self._child and self._child.pid
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        self._pipe, theirs = Pipe()
+        arguments = [str(theirs.fileno()), self.source, self.config.dtype, str(self.config.batch_size)]
+        options = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+        with theirs, open(self.log_path, "ab") as log:
+            return start_child("policy.chat.engine", arguments, stdout=log, stderr=log, **options)
+
+    def _complete(
+        self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
+    ) -> None:
+        self._child = self._child or self._start()
+        try:
+            self._pipe.send((conversations, sampling))
+            kind, value = self._pipe.recv()
+            while kind == NEW:
+                progress(value)
+                kind, value = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise self._ended(self._child.wait()) from None
+        if kind == FAILED:
+            self.close()
+        if kind != DONE:
+            raise ModelError(value)
+
+    def close(self) -> None:
+        """End the child and all that it started."""
+        if self._child is not None:
+            self._pipe.close()
+        super().close()
 
 
 def start_engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
@@ -70,6 +123,39 @@ def start_engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
         from policy.chat.vllm_server import VllmEngine
 
         return VllmEngine(source, config, log_path, vllm_python())
-    from policy.chat.transformers_engine import TransformersEngine
-
     return TransformersEngine(source, config, log_path)
+
+
+def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
+    """Answer one request after the other until the pipe closes; an error that is no ModelError ends it."""
+    gc.disable()  # see policy.grpo.training
+    from policy.chat.transformers_model import TransformersModel
+
+    gc.enable()
+    model: TransformersModel | None = None
+    while True:
+        try:
+            conversations, sampling = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if model is None:
+                _log(f"loads {source}")
+                model = TransformersModel(source, batch_size=batch_size, dtype=dtype)
+            _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
+            model.complete(conversations, sampling, lambda new: pipe.send((NEW, new)))
+            pipe.send((DONE, None))
+        except ModelError as error:
+            pipe.send((REFUSED, str(error)))
+        except Exception as error:
+            words = "out of memory" if isinstance(error, MemoryError) and not str(error) else str(error)
+            pipe.send((FAILED, f"{source}: {type(error).__name__}: {words}"))
+            raise
+
+
+def _log(words: str) -> None:
+    print(f"engine {os.getpid()}: {words}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(Connection(int(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4]))

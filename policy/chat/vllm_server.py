@@ -11,13 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from envgen.errors import ModelError
-from envgen.processes import ended
 from policy.chat.contract import Conversation, Progress, Sampling
 from policy.chat.endpoint import Endpoint
-from policy.chat.engine import EndedError, Engine
+from policy.chat.engine import Engine
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
-from policy.child import TAIL_LINES, start_child, stop_child
+from policy.child import TAIL_LINES, start_child
 from policy.devices import visible_devices
 
 START_SECONDS = 1_800
@@ -45,7 +44,6 @@ class VllmEngine(Engine):
         super().__init__(source, config, log_path)
         self.python, self._url = python, ""
         self._key = secrets.token_urlsafe()  # nobody else on this machine uses the server
-        self._server: subprocess.Popen[bytes] | None = None
 
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
@@ -61,18 +59,15 @@ class VllmEngine(Engine):
         try:
             model.complete(conversations, sampling, progress)
         except ModelError:
-            self._raise_if_ended()
+            assert self._child is not None
+            # The server may be about to end, after the loss of its core.
+            with suppress(subprocess.TimeoutExpired):
+                raise self._ended(self._child.wait(timeout=2)) from None
             raise
-
-    def close(self) -> None:
-        """Stop the server."""
-        if self._server is not None:
-            stop_child(self._server)
-            self._server = None
 
     def _start(self) -> None:
         """Start the server and wait until it is healthy; ModelError has the last lines of its log."""
-        if self._server is not None:
+        if self._child is not None:
             return
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with socket.socket() as probe:
@@ -84,10 +79,10 @@ class VllmEngine(Engine):
         command = [*arguments(resolve_model(self.source), self.config), "--host", "127.0.0.1"]
         with open(self.log_path, "ab") as log:
             options = {"python": self.python, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self._server = start_child(_MODULE, [*command, "--port", str(port)], environment, **options)
+            self._child = start_child(_MODULE, [*command, "--port", str(port)], environment, **options)
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
-            if self._server.poll() is not None or time.monotonic() > deadline:
+            if self._child.poll() is not None or time.monotonic() > deadline:
                 self.close()
                 lines = self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:]
                 raise ModelError(
@@ -95,12 +90,6 @@ class VllmEngine(Engine):
                     f"memory, {self.config.less_memory}. Last lines:\n" + "\n".join(lines)
                 )
             time.sleep(0.5)
-
-    def _raise_if_ended(self) -> None:
-        """EndedError if the server has ended, or is about to after the loss of its core."""
-        assert self._server is not None
-        with suppress(subprocess.TimeoutExpired):
-            raise EndedError(ended(self._server.wait(timeout=2)))
 
 
 def arguments(model: str, config: EngineConfig) -> list[str]:

@@ -142,46 +142,27 @@ def check_devices(trl: dict[str, Any], training: TrainingSettings) -> None:
             )
 
 
-def memory_advice(reason: str, trl: dict[str, Any], settings: TrainingSettings, resume: Path | None) -> str:
-    """What to say: the reason, three knobs with values to start from, and where training goes on."""
-    batch = int(trl.get("per_device_train_batch_size", 8))
-    parts = int(trl.get("gradient_accumulation_steps", 1))
-    share = float(trl.get("vllm_gpu_memory_utilization", 0.3))
-    knobs = []
-    if batch > 1:
-        smaller = max(size for size in range(1, batch) if batch % size == 0)
-        passes = trl.get("steps_per_generation")
-        together = f" --set trl.steps_per_generation={int(passes) * batch // smaller}" if passes else ""
-        knobs.append(
-            f"--set trl.per_device_train_batch_size={smaller} --set "
-            f"trl.gradient_accumulation_steps={parts * batch // smaller}{together}"
-        )
+def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
+    """The reason, what to change so that training needs less memory, and where it continues."""
+    batch, parts = trl.get("per_device_train_batch_size", 8), trl.get("gradient_accumulation_steps", 1)
+    advice = [
+        f"divide trl.per_device_train_batch_size (now {batch}) and multiply trl.gradient_accumulation_steps "
+        f"(now {parts}) and trl.steps_per_generation, if it is set, by the same number",
+        "set trl.gradient_checkpointing=true",
+        "set training.launch=fsdp2 and training.processes to the number of GPUs",
+    ]
+    share = trl.get("vllm_gpu_memory_utilization", 0.3)
     if "cache blocks" in reason.lower():
         # vLLM's share holds its weights and no answer: only more of it helps, or shorter answers.
-        knobs = [
-            f"--set trl.vllm_gpu_memory_utilization={min(share * 1.25, 0.9):.2f}",
-            "--set trl.vllm_max_model_length=N, as short as prompt and answer allow",
-        ]
+        advice = [f"raise trl.vllm_gpu_memory_utilization (now {share})", "lower trl.vllm_max_model_length"]
     elif trl.get("use_vllm"):
-        sleep = "" if trl.get("vllm_enable_sleep_mode") else " --set trl.vllm_enable_sleep_mode=true"
-        knobs.append(f"--set trl.vllm_gpu_memory_utilization={share * 0.75:.2f}{sleep}")
-    if not trl.get("gradient_checkpointing", True):
-        knobs.append("--set trl.gradient_checkpointing=true")
-    anew = "; this stage's training then starts anew" if resume else ""
-    knobs += [
-        f"--set training.launch=fsdp2 --set training.processes=N on N GPUs (now {process_count(settings)}), "
-        f"with as many answers a step{anew}",
-        "--set trl.torch_empty_cache_steps=1, which frees after each step what is only reserved",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment, against gaps between what is "
-        "reserved",
-    ]
-    where = "starts this stage's training anew, as it had not saved a checkpoint yet (trl.save_steps)"
-    if resume:
-        where = f"goes on from {resume.name}"
-    listed = "; ".join(f"({number}) {knob}" for number, knob in enumerate(knobs[:3], start=1))
+        vllm = f"lower trl.vllm_gpu_memory_utilization (now {share}) and set trl.vllm_enable_sleep_mode=true"
+        advice.insert(1, vllm)
+    where = f"continues from {resume.name}" if resume else "starts this stage's training anew"
+    listed = "; ".join(f"({number}) {text}" for number, text in enumerate(advice, start=1))
     return (
-        f"training ran out of memory: {reason}. Three knobs help, and none changes what is learned: "
-        f"{listed}. The same command with them {where}"
+        f"training ran out of memory: {reason}. None of these changes what is learned: {listed}. The same "
+        f"command with them {where}"
     )
 
 

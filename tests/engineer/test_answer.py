@@ -4,8 +4,9 @@ import pytest
 from contexts import DEFAULT, SPACE, assert_legal, boards, env_config, repeatable
 from hypothesis import given
 from hypothesis import strategies as st
+from support.designs import answer_text
 
-from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, answer_text, parse_answer, project
+from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, parse_answer, project
 from envgen.config import EnvConfig
 from envgen.space import Space
 

@@ -8,8 +8,9 @@ import pytest
 from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, env_config, repeatable
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.designs import answer_text
 
-from engineer.answer import AnswerError, answer_text, parse_answer, project
+from engineer.answer import AnswerError, parse_answer, project
 from engineer.proposal import MAX_TEXT, Proposal, shortened
 from engineer.propose import design
 from engineer.spec import EngineerSpec

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from contexts import LATEST, SPACE, assert_legal, design_context, env_config
+from support.designs import answer_text
 from support.misbehaving_endpoint import answers, closed_port, hangs, sends, serving
 
-from engineer.answer import answer_schema, answer_text
+from engineer.answer import answer_schema
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal

@@ -1,9 +1,5 @@
 """What the modules and prompts say, in both wordings."""
 
-import hashlib
-import json
-from itertools import islice
-
 import pytest
 from contexts import (
     RECORDS,
@@ -19,10 +15,8 @@ from contexts import (
 from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, STAGE_0, TAILS, WORDINGS
 
 from engineer.context import VARIANTS, DesignContext, Module
-from engineer.lessons import TAUGHT, lessons
 from engineer.prompt import MAX_STAGES, design_prompt, module_text
 from engineer.spec import Wording
-from envgen.mapf.space import random_space
 from policy.checkpoints import TINY_DIRECTORY
 
 
@@ -54,13 +48,6 @@ def test_a_module_says_its_paragraph(module: Module, wording: Wording):
 def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording):
     paragraphs = "".join(MODULES[wording][module] for module in SHOWN[variant])
     assert design_prompt(variant, measured_context(), wording) == HEADS[wording] + paragraphs + TAILS[wording]
-
-
-def test_the_compact_lessons_are_those_that_the_shipped_base_policy_was_taught():
-    """A change here asks for a new base policy: `envwright warmstart`."""
-    taught = hashlib.sha256(json.dumps(list(islice(lessons(5, random_space), 140))).encode()).hexdigest()
-    assert taught == "84359bb6159db6912ebf7f728c0a048b67fbba14102c18799908e5bfa3cd52cf"
-    assert set(TAUGHT) < set(VARIANTS)
 
 
 def test_after_stage_0_there_is_no_history_and_no_earlier_reason():

@@ -11,8 +11,9 @@ from contexts import (
     design_context,
     env_config,
 )
+from support.designs import answer_text
 
-from engineer.answer import answer_schema, answer_text
+from engineer.answer import answer_schema
 from engineer.context import VARIANTS
 from engineer.engineers.llm import MAX_QUOTED
 from engineer.prompt import design_prompt

@@ -15,6 +15,7 @@ from contexts import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from support.designs import random_context
 
 from engineer.context import Answered, DesignContext
 from engineer.engineers.remembering import (
@@ -30,7 +31,6 @@ from engineer.engineers.rules import (
     frontier_shares,
     levelled,
 )
-from engineer.lessons import random_context
 from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec

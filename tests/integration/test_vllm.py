@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.designs import random_context
 from support.envwright_command import envwright
 from support.prefect_servers import processes_with, vllm_or_skip
 
 from engineer.answer import answer_schema, parse_answer
-from engineer.lessons import random_context
 from engineer.prompt import design_prompt
 from envgen.dataset import USUAL, read_dataset
 from envgen.errors import ModelError
@@ -62,7 +62,7 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_server_answers_like_transformers_and_is_started_again_once(
+def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ):
     for name, value in variables.items():
@@ -85,16 +85,14 @@ def test_a_server_answers_like_transformers_and_is_started_again_once(
         sampled = Sampling(max_tokens=30, temperature=1.0, seed=2)
         answers = engine.complete([other] * 9, sampled)
         assert len({answer.text for answer in answers}) > 1, "equal conversations get answers of their own"
-        assert engine._server is not None
-        killed = []
 
         def kill(new) -> None:
-            if not killed:
-                killed.append(engine._server.pid)
-                os.killpg(engine._server.pid, signal.SIGKILL)
+            assert engine._child is not None
+            os.killpg(engine._child.pid, signal.SIGKILL)
 
-        assert engine.complete([other] * 9, sampled, kill) == answers
-        assert engine._server.pid != killed[0]
+        with pytest.raises(ModelError, match="was killed by SIGKILL"):
+            engine.complete([other] * 9, sampled, kill)
+        assert engine.complete([other] * 9, sampled) == answers
         with pytest.raises(ModelError, match=r"maximum context length is 1000 tokens.*lower max_tokens"):
             engine.complete([ask("x" * 990)], sampled)
     finally:

@@ -14,13 +14,13 @@ from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.checkpoints import check_model
 from policy.grpo.train_spec import last_checkpoint
-from policy.tiny.spec import RATES, Taught
+from policy.warm_start import RATES, Taught
 
 GENERATOR = Path(__file__).parents[1] / "support" / "always_yes.py"
 RECIPE = """
 model: llama
 lessons: [{name: words, environment: {name: module, options: {file: always_yes.py}}}]
-adamw_learning_rate: 1.0e-2
+learning_rate: 1.0e-2
 steps: 40
 save_steps: 20
 evaluation_instances: 8
@@ -64,7 +64,7 @@ def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folde
     killed_once(lambda: last_checkpoint(folder / "warm-work"), folder, *command, "warm")
     assert not (folder / "warm").exists()
     envwright(folder, *command, "warm")
-    assert "from step 20\n" in (folder / "warm-work" / "bootstrap.log").read_text()
+    assert "from step 20\n" in (folder / "warm-work" / "training.log").read_text()
     ours, whole = (load_file(folder / name / "model.safetensors") for name in ("warm", "whole"))
     assert ours.keys() == whole.keys()
     assert [name for name in whole if not torch.equal(ours[name], whole[name])] == []

@@ -1,4 +1,4 @@
-"""A chat model made on the spot: random weights, tokenizer built in the test."""
+"""A chat model made on the spot: random weights and the tokenizer of the tiny policy."""
 
 from pathlib import Path
 
@@ -7,14 +7,13 @@ import pytest
 
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory) -> Path:
-    """A saved Qwen3 of a few thousand parameters with the tiny policy's kind of tokenizer."""
+    """A saved Qwen3 of a few thousand parameters with the tiny policy's tokenizer."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from envgen.mapf.environment import VOCABULARY
-    from policy.tiny.new_model import build_tokenizer
+    from policy.chat.transformers_model import load_tokenizer
 
-    tokenizer = build_tokenizer(["Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)"] * 30, VOCABULARY)
+    tokenizer = load_tokenizer("tiny")
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(

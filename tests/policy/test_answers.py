@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from boards import Solver, detour, draw_instances
+from boards import Solver, detour, draw_instances, optimal
 
 from envgen.dataset import USUAL
 from envgen.errors import ModelError
+from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Completion, Conversation, Sampling, ask
-from policy.chat.engine_config import EngineConfig
-from policy.chat.transformers_engine import TransformersEngine
-from policy.chat.transformers_model import TransformersModel
-from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import evaluate
-from policy.rollouts import read_rollouts, write_rollouts
+from policy.rollouts import Rollout, read_rollouts, write_rollouts
 
 INSTANCES = draw_instances(20)
 STYLE = PromptStyle.COMPACT
@@ -105,21 +102,22 @@ def test_equal_questions_are_asked_again_together(tmp_path):
 EVALUATE = """
 import sys
 from pathlib import Path
-from boards import draw_instances
-from envgen.dataset import USUAL
-from test_answers import STYLE, GREEDY, kept_engine
-from policy.evaluation import evaluate
-evaluate(kept_engine(Path(sys.argv[1])), USUAL.load(), draw_instances(20), STYLE, GREEDY)
+from boards import Solver
+from test_answers import INSTANCES, STYLE, evaluated, slowly
+evaluated(Solver(INSTANCES, STYLE, slowly), Path(sys.argv[1]))
 """
 
 
-def kept_engine(folder: Path) -> KeptAnswers:
-    config = EngineConfig(batch_size=1, dtype="float32")
-    model = TransformersEngine(str(TINY_DIRECTORY), config, folder / "engine.log")
-    return KeptAnswers(model, folder / "partial.jsonl", config.decides)
+def slowly(instance: Instance) -> str:
+    time.sleep(0.05)
+    return optimal(instance)
 
 
-@pytest.mark.slow
+def evaluated(model: Solver, folder: Path) -> list[Rollout]:
+    kept = KeptAnswers(model, folder / "partial.jsonl", {})
+    return evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY)
+
+
 @pytest.mark.timeout(120)
 def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
     path = os.pathsep.join(str(Path(__file__).parents[level]) for level in range(3))
@@ -133,16 +131,11 @@ def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp
     process.wait()
     there = partial.read_bytes().count(b"\n")
     assert there < len(INSTANCES), "the process was killed too late"
-    kept = kept_engine(tmp_path)
-    try:
-        continued = evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY)
-    finally:
-        assert isinstance(kept.model, TransformersEngine)
-        kept.model.close()
-    here = TransformersModel("tiny", dtype="float32")
-    whole = evaluate(here, USUAL.load(), INSTANCES, STYLE, GREEDY)
-    assert f"completes {len(INSTANCES) - there} conversations" in (tmp_path / "engine.log").read_text()
-    for name, found in (("continued", continued), ("whole", whole)):
-        write_rollouts(tmp_path / name, found, STYLE)
+    solver = Counts(INSTANCES, STYLE)
+    continued = evaluated(solver, tmp_path)
+    assert solver.asked == len(INSTANCES) - there
+    whole = evaluate(Solver(INSTANCES, STYLE), USUAL.load(), INSTANCES, STYLE, GREEDY)
+    for name, rollouts in (("continued", continued), ("whole", whole)):
+        write_rollouts(tmp_path / name, rollouts, STYLE)
     assert (tmp_path / "continued").read_bytes() == (tmp_path / "whole").read_bytes()
     assert read_rollouts(tmp_path / "continued") == whole

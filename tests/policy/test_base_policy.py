@@ -4,12 +4,11 @@ import json
 
 import pytest
 from support.boards import boards_config, sample_boards
+from support.designs import random_context
 from support.presets import needs_reasoning_gym
 
-from engineer.answer import SHARE_ROUNDING, answer_schema, parse_answer, project
-from engineer.lessons import random_context, with_labels
+from engineer.answer import answer_schema, parse_answer, project
 from engineer.prompt import design_prompt
-from engineer.teacher import teach
 from envgen.dataset import USUAL
 from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import generator
@@ -77,40 +76,34 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
 
 @slow
 @pytest.mark.parametrize("variant", ["V1", "V6", "V6W"])
-def test_it_designs_boards_as_the_rule_does(base, variant: str):
+def test_it_designs_boards_for_the_sizes_that_are_solved_half_of_the_time(base, variant: str):
     assert designed(base, load_preset("tiny").space, variant) >= 0.95
 
 
 @slow
 @needs_reasoning_gym
-@pytest.mark.parametrize(("variant", "least"), [("V6", 0.85), ("V6W", 0.6)])
-def test_it_designs_puzzles_mostly_as_the_rule_does(solver, variant: str, least: float):
-    assert designed(solver, load_preset("tiny-puzzles").space, variant) >= least
+@pytest.mark.parametrize("variant", ["V6", "V6W"])
+def test_it_designs_puzzles_that_are_solved_half_of_the_time(solver, variant: str):
+    assert designed(solver, load_preset("tiny-puzzles").space, variant) >= 0.85
 
 
 def designed(model: TransformersModel, space: Space, variant: str) -> float:
-    """Return the share of answers to unseen design questions whose config is the rule's."""
+    """Return the share of answers to unseen design questions that are legal as they are and give most data to
+    the stratum whose valid rate is nearest one half."""
     rng = generator(8, "unseen designs")
     contexts = [random_context(rng, space) for _ in range(40)]
-    if variant == "V6W":
-        contexts = [with_labels(context, rng) for context in contexts]
     sampling = Sampling(max_tokens=TINY_DESIGN_TOKENS, json_schema=answer_schema(space))
-    whole = 0
-    for context, completion in zip(
-        contexts,
-        model.complete([ask(design_prompt(variant, c, "compact")) for c in contexts], sampling),
-        strict=True,
-    ):
-        _, raw = parse_answer(completion.text, space)
-        config, _ = project(raw, space, context.current.config)
-        rule = teach(context)[0]
-        alike = all(
-            config.strata[name].model_dump()
-            == pytest.approx(rule.strata[name].model_dump(), abs=2 * SHARE_ROUNDING)
-            for name in space.names
-        )
-        whole += alike
-    return whole / len(contexts)
+    questions = [ask(design_prompt(variant, context, "compact")) for context in contexts]
+    right = 0
+    for context, completion in zip(contexts, model.complete(questions, sampling), strict=True):
+        config, changes = project(parse_answer(completion.text, space)[1], space, context.current.config)
+        distance = {
+            name: abs(part.valid / part.n - 0.5) for name, part in context.current.breakdown.strata.items()
+        }
+        nearest = min(distance, key=lambda name: distance[name])
+        most = max(part.data_ratio for part in config.strata.values())
+        right += not changes and config.strata[nearest].data_ratio >= most - 0.01
+    return right / len(contexts)
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))

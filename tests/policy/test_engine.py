@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from envgen.errors import ModelError
 from policy.chat.contract import Completion, Sampling, ask, equal_groups
-from policy.chat.engine import start_engine
+from policy.chat.engine import TransformersEngine, start_engine
 from policy.chat.engine_config import EngineConfig
-from policy.chat.transformers_engine import TransformersEngine
 from policy.chat.transformers_model import TransformersModel
 from policy.chat.vllm_server import VllmEngine, arguments
 from policy.child import vllm_python
@@ -73,28 +72,17 @@ def test_a_child_answers_like_a_model_here_reports_batches_and_survives_a_refusa
 
 
 @pytest.mark.slow
-def test_a_killed_child_is_started_again_once_for_what_it_owes(
-    start: Start, here: TransformersModel, tmp_path
+def test_a_killed_child_is_an_error_with_a_remedy_and_the_next_call_has_another(
+    start: Start, here: TransformersModel
 ):
-    engine, long = start(batch_size=1), ask("x" * 200)
-    conversations = [*QUESTIONS[:2], long, long, QUESTIONS[2]]
-    reported: list[int] = []
+    engine = start(batch_size=1)
 
     def kill(new: Mapping[int, Completion]) -> None:
-        reported.extend(new)
-        if len(reported) == 4:  # one of two equal conversations is answered
-            assert engine.pid is not None
-            os.kill(engine.pid, signal.SIGKILL)
-
-    assert engine.complete(conversations, SAMPLED, kill) == here.complete(conversations, SAMPLED)
-    assert sorted(reported) == [0, 1, 2, 3, 4], "each is reported once"
-    assert "completes 2 conversations" in (tmp_path / "engine.log").read_text().splitlines()[-1]
-
-    def kill_always(new: Mapping[int, Completion]) -> None:
         os.kill(engine.pid or 0, signal.SIGKILL)
 
     with pytest.raises(ModelError, match=r"was killed by SIGKILL .*engine\.log; .*lower .* batch_size"):
-        engine.complete(conversations, SAMPLED, kill_always)
+        engine.complete(QUESTIONS, SAMPLED, kill)
+    assert engine.complete(QUESTIONS, SAMPLED) == here.complete(QUESTIONS, SAMPLED)
 
 
 @pytest.mark.slow

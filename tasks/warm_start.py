@@ -1,35 +1,25 @@
-"""Make a base policy."""
+"""Warm-start a chat model in a child process."""
 
 import json
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engineer.lessons import TAUGHT, lessons
 from envgen.environment import wrong_reference
 from envgen.errors import ChildError, ConfigError, ModelError, excerpt
 from envgen.files import canonical_json, write_json
-from envgen.seeds import seed_integer
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.run import validation_instances
 from policy.child import run_child
 from policy.grpo.train_spec import TrainingSettings, last_checkpoint
-from policy.tiny.corpus import (
-    DESIGN_BATCHES,
-    READ_BY_TOKENIZER,
-    Example,
-    design_chunks,
-    evaluation_instances,
-)
-from policy.tiny.spec import DESIGNS, HELD_OUT, BootstrapRecipe, BootstrapSpec, Lesson
+from policy.warm_start import HELD_OUT, Lesson, WarmStartRecipe, WarmStartSpec, evaluation_instances
 from tasks.learn import one_gpu
 from tasks.run import Throttle, log
 
 
-def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
-    """Train a base policy in a child process and put it at `output`; goes on from the last checkpoint of a
-    call that was cut off.
+def warm_start(output: Path, recipe: WarmStartRecipe) -> None:
+    """Teach the recipe's model and put it at `output`; continue from the last checkpoint of a call that was
+    cut off.
 
     ConfigError if that call had another recipe, or an environment has no references to learn from;
     ModelError if the recipe's model cannot be taught.
@@ -42,16 +32,13 @@ def bootstrap_policy(output: Path, recipe: BootstrapRecipe) -> None:
         _check_references(lesson, instances)
     unseen = held_out(recipe).union(instance.id for instances in evaluated for instance in instances)
     write_json(work / HELD_OUT, sorted(unseen))
-    if not (work / DESIGNS).is_file():
-        log.info("drawing the design questions")
-        write_json(work / DESIGNS, _designs(recipe))
     log.info("%d steps; %d instances are never taught", recipe.steps, len(unseen))
     problems: list[str] = []
-    spec = BootstrapSpec(recipe=recipe, work=work, output=output)
-    files = work / "spec.json", work / "bootstrap.log"
+    spec = WarmStartSpec(recipe=recipe, work=work, output=output)
+    files = work / "spec.json", work / "training.log"
     try:
         environment = one_gpu(TrainingSettings())
-        run_child("policy.tiny.bootstrap", spec, *files, _progress(problems), environment=environment)
+        run_child("policy.sft", spec, *files, _progress(problems), environment=environment)
     except ChildError:
         if problems:
             raise ModelError(problems[-1]) from None
@@ -86,25 +73,7 @@ def _check_references(lesson: Lesson, instances: list[Any]) -> None:
         )
 
 
-def _designs(recipe: BootstrapRecipe) -> list[Example]:
-    """Design questions with the rule's answers, chunk by chunk, enough for the tokenizer too.
-
-    They are of spaces that the environment of the first preset draws (`random_space`), or of its only space.
-    """
-    if not design_chunks(recipe):
-        return []
-    environment = load_preset(recipe.presets[0]).task
-    spaces = environment.random_space or (lambda _: environment.space)
-    each = recipe.design_batch_size * DESIGN_BATCHES
-    chunks = max(design_chunks(recipe), -(-READ_BY_TOKENIZER // each))
-    return [
-        example
-        for chunk in range(chunks)
-        for example in islice(lessons(seed_integer(recipe.seed, "designs", chunk), spaces, TAUGHT), each)
-    ]
-
-
-def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
+def held_out(recipe: WarmStartRecipe) -> frozenset[str]:
     """Ids of the instances that the policy is never taught.
 
     These are what its environments reserve, as a benchmark, and its presets' validation and tuning sets.
@@ -120,7 +89,7 @@ def held_out(recipe: BootstrapRecipe) -> frozenset[str]:
     return frozenset(instance.id for instance in unseen).union(*reserved)
 
 
-def _claim(work: Path, recipe: BootstrapRecipe) -> None:
+def _claim(work: Path, recipe: WarmStartRecipe) -> None:
     """Note the recipe in the work folder; ConfigError if another one was begun there."""
     path = work / "recipe.json"
     if path.is_file() and json.loads(path.read_bytes()) != json.loads(canonical_json(recipe)):

@@ -1,9 +1,7 @@
-"""Make a base policy: a small Qwen3 from nothing, or a chat model that is taught with its own tokenizer.
+"""Teach a chat model the references of environments by TRL's supervised fine-tuning.
 
-Supervised on references of environments and, where the recipe says so, on the engineer task. Run as a child
-process: `python -m policy.tiny.bootstrap SPEC.json`. It writes complete checkpoints and goes
-on from the last one after a crash. What is wrong with a model it tells
-as a progress line `{"problem": ...}`, and ends with exit code 1.
+Run as a child process: `python -m policy.sft SPEC.json`. It writes complete checkpoints and continues from
+the last one after a crash. An error of the model is a progress line `{"problem": ...}` and exit code 1.
 """
 
 import functools
@@ -15,88 +13,83 @@ from typing import Any
 import torch
 from datasets import IterableDataset
 from peft import LoraConfig
+from torch.nn.utils.rnn import pad_sequence
 from trl import SFTConfig, SFTTrainer
 
 from envgen.errors import ModelError
 from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
-from policy.chat.transformers_model import TransformersModel, load
+from policy.chat.transformers_model import TransformersModel, chat_tokens, end_tokens, load
 from policy.checkpoints import TAUGHT, was_taught_compact
 from policy.child import tell
 from policy.evaluation import evaluate
 from policy.grpo.saving import ProgressLines, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
 from policy.rollouts import breakdown_of
-from policy.tiny.corpus import (
-    READ_BY_TOKENIZER,
+from policy.warm_start import (
+    HELD_OUT,
+    RATES,
+    Rates,
+    Taught,
+    WarmStartRecipe,
+    WarmStartSpec,
     batches,
     evaluation_instances,
-    lesson_examples,
 )
-from policy.tiny.encoding import encoded, end_of_answer
-from policy.tiny.new_model import USUAL, build_tokenizer, new_model
-from policy.tiny.optimizer import MuonAdamW, parameters
-from policy.tiny.spec import DESIGNS, HELD_OUT, RATES, BootstrapRecipe, BootstrapSpec, Rates, Taught
+
+NO_LABEL = -100
+_ANSWER = "some answer"
 
 
-def bootstrap(spec: BootstrapSpec) -> None:
-    """Train the base policy and put it at `spec.output` in Hugging Face layout.
+def warm_start(spec: WarmStartSpec) -> None:
+    """Train the model and put it at `spec.output` in Hugging Face layout.
 
-    ModelError if the model that is to be taught cannot be.
+    ModelError if the model cannot be taught.
     """
     recipe = spec.recipe
     held_out = frozenset(json.loads((spec.work / HELD_OUT).read_text()))
     torch.manual_seed(recipe.seed)
-    designs = [(question, text) for question, text in json.loads((spec.work / DESIGNS).read_text())]
-    if recipe.model is not None:
-        model, tokenizer = load(recipe.model, recipe.dtype)
-    else:
-        read = (*lesson_examples(recipe, held_out, 0), *designs[:READ_BY_TOKENIZER])
-        texts, vocabulary = (text for pair in read for text in pair), recipe.lessons[0].task.vocabulary
-        tokenizer = build_tokenizer(texts, vocabulary or USUAL)
-        model = new_model(recipe, tokenizer)
+    model, tokenizer = load(recipe.model, recipe.dtype)
     resume = last_checkpoint(spec.work)
     first = int(resume.name.rpartition("-")[2]) if resume else 0
     end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
     size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
     print(f"{size}, from step {first}", flush=True)
-    before = _rates(recipe, recipe.model) if recipe.model else {}
+    before = _rates(recipe, recipe.model)
     if first < recipe.steps:
         trainer = SFTTrainer(
             model=model,
             args=_arguments(recipe, spec.work),
             train_dataset=IterableDataset.from_generator(
-                lambda: ({"pairs": batch} for batch in batches(recipe, held_out, designs, first))
+                lambda: ({"pairs": batch} for batch in batches(recipe, held_out, first))
             ),
             data_collator=functools.partial(encoded, tokenizer=tokenizer, end=end),
             processing_class=tokenizer,
             callbacks=[ProgressLines()],
-            optimizer_cls_and_kwargs=_optimizer(recipe, model),
             peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
         )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    was_taught = recipe.model is not None and was_taught_compact(recipe.model)
-    _finish(spec, tokenizer, was_taught or bool(designs), before)
+    _finish(spec, tokenizer, before)
 
 
-def _finish(spec: BootstrapSpec, tokenizer: Any, compact: bool, before: Rates) -> None:
+def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
     """Put the policy together from its last checkpoint, an adapter merged into the model that it is for."""
     partial, recipe = spec.work / "policy.partial", spec.recipe
     checkpoint = spec.work / f"checkpoint-{recipe.steps}"
-    if recipe.model is not None and recipe.lora is not None:
+    if recipe.lora is not None:
         merge_adapter(recipe.model, checkpoint, partial)
     else:
         model, _ = load(str(checkpoint))
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-    if compact:
+    if was_taught_compact(recipe.model):
         write_json(partial / TAUGHT, {"wording": "compact"})
     after = _rates(recipe, str(partial))
     write_json(partial / RATES, Taught(model=recipe.model, steps=recipe.steps, before=before, after=after))
     move_directory(partial, spec.output)
 
 
-def _rates(recipe: BootstrapRecipe, source: str) -> Rates:
+def _rates(recipe: WarmStartRecipe, source: str) -> Rates:
     """Return the valid rates of a policy's greedy answers on instances that are not taught."""
     model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
     sampling, rates = Sampling(max_tokens=recipe.longest_answer), Rates()
@@ -108,19 +101,49 @@ def _rates(recipe: BootstrapRecipe, source: str) -> Rates:
     return rates
 
 
-def _optimizer(recipe: BootstrapRecipe, model: Any) -> tuple[type[MuonAdamW], dict[str, Any]] | None:
-    """Muon and AdamW, each at its rate; None: AdamW alone, as the trainer makes it."""
-    if recipe.muon_learning_rate is None:
-        return None
-    rates = {"muon_lr": recipe.muon_learning_rate, "adamw_lr": recipe.adamw_learning_rate}
-    return MuonAdamW, {**parameters(model), **rates}
+def encoded(examples: list[dict[str, Any]], tokenizer: Any, end: int) -> dict[str, torch.Tensor]:
+    """Return the pairs of one batch as token ids, with a loss on the answers and the token `end` after them.
+
+    They are padded on the right, so that causal attention needs no mask.
+    """
+    [batch] = examples
+    questions = chat_tokens(tokenizer, [question for question, _ in batch["pairs"]])
+    answers = tokenizer([text for _, text in batch["pairs"]], add_special_tokens=False)["input_ids"]
+    pairs = [(question, [*answer, end]) for question, answer in zip(questions, answers, strict=True)]
+    ids = _padded([question + answer for question, answer in pairs], tokenizer.pad_token_id)
+    labels = _padded([[NO_LABEL] * len(question) + answer for question, answer in pairs], NO_LABEL)
+    positions = torch.arange(ids.shape[1]).expand_as(ids)
+    return {"input_ids": ids, "labels": labels, "position_ids": positions}
 
 
-def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
+def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
+
+
+def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:
+    """The token that ends an answer: the one that the chat template puts after it, if generation ends there.
+
+    Else the tokenizer's own end. `configured` are the end tokens of the model's generation config; ModelError
+    if it has none.
+    """
+    ends = end_tokens(configured)
+    turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": _ANSWER}]
+    after = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_ANSWER)[2]
+    candidates = (*tokenizer(after, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id, *ends)
+    for token in candidates:
+        if token in ends:
+            return token
+    raise ModelError(
+        f"{tokenizer.name_or_path}: its generation config names no token that ends an answer (eos_token_id); "
+        "add it to generation_config.json"
+    )
+
+
+def _arguments(recipe: WarmStartRecipe, work: Path) -> SFTConfig:
     return SFTConfig(
         output_dir=str(work),
         max_steps=recipe.steps,
-        learning_rate=recipe.adamw_learning_rate,
+        learning_rate=recipe.learning_rate,
         # The batches are put together where they are drawn, in another process.
         per_device_train_batch_size=1,
         dataset_kwargs={"skip_prepare_dataset": True},
@@ -148,20 +171,19 @@ def _arguments(recipe: BootstrapRecipe, work: Path) -> SFTConfig:
         save_total_limit=2,
         report_to=[],
         disable_tqdm=True,
-        # A step of a chat model takes seconds, of which something should be seen.
-        logging_steps=20 if recipe.model is None else 1,
+        logging_steps=1,
         seed=recipe.seed,
     )
 
 
-def main(spec: BootstrapSpec) -> None:
-    """Make the policy; the parent hears what is wrong with a model before this process ends."""
+def main(spec: WarmStartSpec) -> None:
+    """Teach the model; report a ModelError to the parent before this process ends."""
     try:
-        bootstrap(spec)
+        warm_start(spec)
     except ModelError as error:
         tell({"problem": str(error)})
         sys.exit(1)
 
 
 if __name__ == "__main__":
-    main(BootstrapSpec.model_validate_json(Path(sys.argv[1]).read_text()))
+    main(WarmStartSpec.model_validate_json(Path(sys.argv[1]).read_text()))
