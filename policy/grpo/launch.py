@@ -148,7 +148,7 @@ def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
     advice = [
         f"divide trl.per_device_train_batch_size (now {batch}) and multiply trl.gradient_accumulation_steps "
         f"(now {parts}) and trl.steps_per_generation, if it is set, by the same number",
-        "set trl.gradient_checkpointing=true",
+        *([] if trl.get("gradient_checkpointing", True) else ["set trl.gradient_checkpointing=true"]),
         "set training.launch=fsdp2 and training.processes to the number of GPUs",
     ]
     share = trl.get("vllm_gpu_memory_utilization", 0.3)

@@ -52,7 +52,10 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
 def test_the_options_are_those_that_unfinished_runs_hold_fast():
     """A field more would be another preset to every run that was made before it."""
     asked = {"base_url", "model", "api_key_env", "timeout", "retries", "token_limit"}
-    assert set(spec_of("http://localhost:1/v1").options) == asked | {"prompt_price", "completion_price"}
+    options = spec_of("http://localhost:1/v1").options
+    assert set(options) == asked | {"prompt_price", "completion_price"}
+    assert (options["api_key_env"], options["token_limit"]) == ("OPENAI_API_KEY", "max_tokens")
+    assert KEY not in json.dumps(options)
 
 
 def test_tokens_requests_and_cost_of_everything_asked_are_kept():
@@ -151,13 +154,3 @@ def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repe
     assert str(refused.value).startswith("engineer.options of engineer 'openai': ")
     assert reason in str(refused.value)
     assert KEY not in str(refused.value)
-
-
-def test_options_are_filled_in_without_the_key():
-    options = spec_of("http://localhost:1/v1").options
-    assert (options["api_key_env"], options["token_limit"], options["prompt_price"]) == (
-        "OPENAI_API_KEY",
-        "max_tokens",
-        None,
-    )
-    assert KEY not in json.dumps(options)

@@ -14,6 +14,10 @@ from envgen.files import write_json
 CONFIGS = (EASIER, LATEST, DEFAULT)
 
 
+def dump(config: Any) -> dict:
+    return config.model_dump(mode="json")
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """What `replay` reads of a run of three stages."""
@@ -25,10 +29,6 @@ def run(tmp_path: Path) -> Path:
         },
     )
     return tmp_path / "run"
-
-
-def dump(config: Any) -> dict:
-    return config.model_dump(mode="json")
 
 
 def resolved(configs: Any, stages: int = 3) -> EngineerSpec:
@@ -55,6 +55,7 @@ def test_a_recording_is_read_when_the_preset_is_loaded_and_never_again(run: Path
     (run / "results.json").unlink()
     assert spec.options == {"configs": [dump(c) for c in CONFIGS]}
     assert resolve(spec, SPACE, 3) == spec
+    assert json.loads(json.dumps(spec.options)) == spec.options
 
 
 def test_after_the_last_recorded_config_it_is_kept():
@@ -68,33 +69,30 @@ def test_after_the_last_recorded_config_it_is_kept():
     assert (proposal.config, proposal.rationale) == (LATEST, "The recording has ended; the config is kept.")
 
 
-def test_a_recording_that_is_too_short_is_refused():
-    assert resolved([dump(EASIER)], stages=2)
-    expected = (
-        "engineer.options of engineer 'replay': configs: has 1 configs, 3 stages need 2; give a longer "
-        "recording or fewer stages"
-    )
-    assert refusal([dump(EASIER)]) == expected
+SHORT = {"sizes": {"3": {"data_ratio": 1, "wait_ratio": 0}, "5": {"data_ratio": 0, "wait_ratio": 0}}}
 
 
-def test_a_config_outside_of_the_space_is_refused():
-    assert "configs.1.sizes: names ['3'], the space ['3', '5']; name the same" in refusal(
-        [dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))]
-    )
-    assert "configs.0.sizes.5.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4" in refusal(
-        [dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2
-    )
-
-
-def test_a_config_without_a_knob_is_refused():
-    short = {"sizes": {"3": {"data_ratio": 1, "wait_ratio": 0}, "5": {"data_ratio": 0, "wait_ratio": 0}}}
-    assert "configs.0.sizes.3.hole_ratio: is missing or unknown" in refusal([short, short])
-
-
-def test_a_list_that_is_malformed_is_refused_with_its_field():
-    assert "configs.1.strata: Field required" in refusal([dump(EASIER), {}])
-    assert "configs: Tuple should have at least 1 item" in refusal([])
-    assert "configs: Input should be a valid tuple" in refusal(3)
+@pytest.mark.parametrize(
+    ("configs", "reason"),
+    [
+        (
+            [dump(EASIER)],
+            "has 1 configs, 3 stages need 2; give a longer recording or fewer stages",
+        ),
+        ([dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))], "configs.1.sizes: names ['3'], the space ['3'"),
+        (
+            [dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2,
+            "configs.0.sizes.5.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4",
+        ),
+        ([SHORT, SHORT], "configs.0.sizes.3.hole_ratio: is missing or unknown"),
+        ([dump(EASIER), {}], "configs.1.strata: Field required"),
+        ([], "configs: Tuple should have at least 1 item"),
+        (3, "configs: Input should be a valid tuple"),
+    ],
+)
+def test_a_list_that_cannot_be_replayed_is_refused_with_its_field(configs: Any, reason: str):
+    assert refusal(configs).startswith("engineer.options of engineer 'replay': ")
+    assert reason in refusal(configs)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,3 @@ def test_a_file_that_is_malformed_is_refused_with_file_and_field(tmp_path: Path,
 def test_a_file_that_is_missing_is_refused(tmp_path: Path):
     assert f"{tmp_path / 'nowhere'}: no such file" in refusal(str(tmp_path / "nowhere"))
     assert f"{tmp_path / 'results.json'}: no such file" in refusal(str(tmp_path))
-
-
-def test_the_resolved_options_are_plain_json(run: Path):
-    assert json.loads(json.dumps(resolved(str(run)).options)) == resolved(str(run)).options

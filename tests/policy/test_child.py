@@ -34,7 +34,6 @@ sys.exit(3)
 """,
     "raises": "raise RuntimeError('out of memory, or so')",
     "dies": "import os, signal; print('before', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
-    "binary": "import sys; sys.stdout.buffer.write(b'\\xff\\xfe not text\\n')",
     "sleeps": """
 import json, os, pathlib, subprocess, sys, time
 spec = json.load(open(sys.argv[1]))
@@ -78,20 +77,20 @@ import subprocess, sys
 print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)
 """,
     "mixes": """
+import sys
+sys.stdout.buffer.write(b'\\xff\\xfe not text\\n')
 print('progress {"a": another thread spoke')
 print('progress 5')
 print('progress {"a": 1}')
 """,
     "silent": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-    "waits": "import json, os; print('progress ' + json.dumps({'waits': os.environ['OMP_WAIT_POLICY']}))",
-    "reads": """
-import json, locale, os
-ranks = [name for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE") if name in os.environ]
-print('progress ' + json.dumps({'ranks': ranks, 'encoding': locale.getpreferredencoding()}))
-""",
     "tells": """
-import os, sys
-print(os.getpgid(0) == os.getpid(), os.environ['PYTHONUNBUFFERED'], sys.argv[1:])
+import json, locale, os, sys
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "PYTHONUNBUFFERED", "OMP_WAIT_POLICY")
+entry = {name: os.environ[name] for name in names if name in os.environ}
+own = os.getpgid(0) == os.getpid()
+entry |= {"encoding": locale.getpreferredencoding().lower(), "own group": own, "arguments": len(sys.argv)}
+print("progress " + json.dumps(entry))
 """,
 }
 
@@ -151,6 +150,8 @@ def test_progress_lines_arrive_as_dicts_and_the_rest_is_the_log(folder: Path):
     log = (folder / "logs" / "child.log").read_text()
     assert sorted(log.splitlines()) == ["line 0", "line 1", "line 2", "no newline at the end", "starting"]
     assert json.loads((folder / "work" / "spec.json").read_text())["steps"] == 3
+    run(folder, "works", steps=0)
+    assert (folder / "logs" / "child.log").read_text().count("starting") == 2, "the earlier log is kept"
 
 
 def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folder: Path):
@@ -165,12 +166,6 @@ def test_a_child_can_be_given_an_environment_and_be_stopped_from_elsewhere(folde
     with pytest.raises(ChildError, match="SIGTERM"):
         run_child("shows", Spec(), folder / "spec.json", folder / "log", progress, **more)
     assert seen == [{"got": "this"}]
-
-
-def test_the_log_of_an_earlier_run_is_kept(folder: Path):
-    run(folder, "works", steps=0)
-    run(folder, "works", steps=0)
-    assert (folder / "logs" / "child.log").read_text().count("starting") == 2
 
 
 def test_a_failure_carries_the_last_lines_of_the_output(folder: Path):
@@ -205,31 +200,21 @@ def test_a_child_that_was_killed_without_a_word_is_explained_with_a_remedy(folde
     assert "Last lines" not in text
 
 
-def test_the_threads_of_a_child_give_up_their_core_unless_the_user_says_otherwise(
+def test_a_child_has_a_group_and_an_environment_of_its_own_unless_the_user_says_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    seen: list[dict] = []
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    run(folder, "waits", seen.append)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    run(folder, "waits", seen.append)
-    assert seen == [{"waits": "PASSIVE"}, {"waits": "ACTIVE"}]
-
-
-def test_a_child_neither_joins_another_job_nor_reads_files_in_the_encoding_of_the_locale(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+    """It joins no other job, reads files as UTF-8, and its threads give up their core."""
     seen: list[dict] = []
     job = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LC_ALL": "POSIX", "PYTHONUTF8": "0"}
     for name, value in (job | {"PYTHONCOERCECLOCALE": "0"}).items():
         monkeypatch.setenv(name, value)
-    run(folder, "reads", seen.append)
-    assert [(entry["ranks"], entry["encoding"].lower()) for entry in seen] == [([], "utf-8")]
-
-
-def test_output_that_is_no_text_does_no_harm(folder: Path):
-    run(folder, "binary")
-    assert "not text" in (folder / "logs" / "child.log").read_text()
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    run(folder, "tells", seen.append)
+    expected = {"PYTHONUNBUFFERED": "1", "encoding": "utf-8", "own group": True, "arguments": 2}
+    assert seen == [expected | {"OMP_WAIT_POLICY": "PASSIVE"}]
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    run(folder, "tells", seen.append)
+    assert seen[1] == expected | {"OMP_WAIT_POLICY": "ACTIVE"}
 
 
 def test_an_error_of_the_listener_ends_the_child_and_all_that_it_started(folder: Path):
@@ -270,12 +255,13 @@ def test_a_progress_line_is_a_single_write(monkeypatch: pytest.MonkeyPatch):
     assert written == ['progress {"step": 1}\n']
 
 
-def test_a_progress_line_that_is_no_object_is_log_text(folder: Path):
+def test_a_progress_line_that_is_no_object_is_log_text_and_output_that_is_no_text_does_no_harm(folder: Path):
     seen: list[dict] = []
     run(folder, "mixes", seen.append)
     assert seen == [{"a": 1}]
-    log = (folder / "logs" / "child.log").read_text()
-    assert log.splitlines() == ['progress {"a": another thread spoke', "progress 5"]
+    first, *log = (folder / "logs" / "child.log").read_text().splitlines()
+    assert "not text" in first
+    assert log == ['progress {"a": another thread spoke', "progress 5"]
 
 
 def test_a_child_dies_with_its_parent(folder: Path):
@@ -299,9 +285,3 @@ def test_stopping_ends_a_child_that_ignores_the_first_request(folder: Path):
     assert child.returncode == -signal.SIGKILL
     stop_child(child)
     assert child.returncode == -signal.SIGKILL
-
-
-def test_a_child_hears_where_it_is(folder: Path):
-    child = start_child("tells", ["a b", "--c"], stdout=subprocess.PIPE, text=True)
-    out, _ = child.communicate()
-    assert out == "True 1 ['a b', '--c']\n"

@@ -31,15 +31,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
-def test_an_answer_earns_its_terms(respond, expected: tuple[float, float, float]):
-    for instance in INSTANCES:
-        earned = terms(ENVIRONMENT, verify(instance, respond(instance)))
-        assert tuple(earned[name] for name in LOGGED_TERMS) == expected
-        assert list(earned) == NAMES
-
-
-@pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
-def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
+def test_an_answer_earns_its_terms_as_a_conversation_and_as_a_text(
     respond, expected: tuple[float, float, float]
 ):
     texts = [respond(i) for i in INSTANCES]
@@ -47,7 +39,10 @@ def test_the_reward_functions_say_the_same_of_conversations_and_of_texts(
         [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
     ]
     more = {"prompts": ["?"] * len(ROWS), "trainer_state": None}
+    earned = [terms(ENVIRONMENT, verify(i, text)) for i, text in zip(INSTANCES, texts, strict=True)]
+    assert {tuple(values) for values in earned} == {tuple(NAMES)}
     for function, value in zip(functions(RewardWeights()), expected, strict=True):
+        assert {values[function.__name__] for values in earned} == {value}
         assert function(completions=texts, index=ROWS) == [value] * len(ROWS)
         assert function(completions=conversations, index=ROWS, **more) == [value] * len(ROWS)
 

@@ -20,24 +20,24 @@ from policy.grpo.launch import (
     check_training,
     launch_config,
     launcher,
-    process_count,
 )
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
 from policy.grpo.train_spec import DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
+RESERVED = ["temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"]
+NO_SIZES = {"num_generations": [None, 1], "max_completion_length": [2.5, True]}
+REFUSED = [
+    *((name, 1, "envwright sets this option itself") for name in RESERVED),
+    ("report_to", "wandb", r"set training\.report_to instead"),
+    ("learning_rate", -1, "-1 is no step size"),
+    *((name, n, f"{n} is no whole number of at least") for name, values in NO_SIZES.items() for n in values),
+]
 
-@pytest.mark.parametrize(
-    "name",
-    ["temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights", "report_to"],
-)
-def test_sampling_seeds_paths_and_rewards_are_out_of_reach(name: str):
-    with pytest.raises(ConfigError, match=rf"trl\.{name}: (envwright sets this option itself|set training)"):
-        check_trl_options({name: 1})
 
-
-def test_a_negative_learning_rate_is_refused():
-    with pytest.raises(ConfigError, match=r"trl\.learning_rate: -1 "):
-        check_trl_options({"learning_rate": -1})
+@pytest.mark.parametrize(("name", "value", "reason"), REFUSED)
+def test_sampling_seeds_paths_rewards_and_no_sizes_are_refused(name: str, value: object, reason: str):
+    with pytest.raises(ConfigError, match=rf"trl\.{name}: {reason}"):
+        check_trl_options({name: value})
 
 
 def test_a_token_is_refused_without_showing_it():
@@ -138,20 +138,6 @@ def test_a_run_may_continue_with_another_split_of_its_batches():
         decides(True, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("num_generations", None),
-        ("num_generations", 1),
-        ("max_completion_length", 2.5),
-        ("max_completion_length", True),
-    ],
-)
-def test_a_group_or_an_answer_of_no_size_is_refused(name: str, value: object):
-    with pytest.raises(ConfigError, match=f"trl.{name}: {value} is no whole number of at least"):
-        check_trl_options({name: value})
-
-
 def test_the_defaults_are_what_the_installed_trainer_would_do():
     from trl import GRPOConfig
 
@@ -201,17 +187,12 @@ def test_settings_that_cannot_be_launched_are_refused(settings: dict, message: s
         (b"distributed_type: FSDP", "names no num_processes"),
         (b"num_processes: .inf", "names no num_processes"),
         (b"num_processes: 0", "names no num_processes"),
+        (b"distributed_type: DEEPSPEED\nnum_processes: 2", "asks for DeepSpeed; choose fsdp2"),
     ],
 )
-def test_a_damaged_launch_config_is_one_message(content: bytes, message: str, tmp_path: Path):
+def test_a_launch_config_that_cannot_be_used_is_one_message(content: bytes, message: str, tmp_path: Path):
     (tmp_path / "mine.yaml").write_bytes(content)
     with pytest.raises(ConfigError, match=rf"training.launch: .*mine.yaml.*{re.escape(message)}"):
-        process_count(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
-
-
-def test_a_launch_by_deepspeed_is_refused_with_what_to_choose(tmp_path: Path):
-    (tmp_path / "mine.yaml").write_text("distributed_type: DEEPSPEED\nnum_processes: 2\n")
-    with pytest.raises(ConfigError, match=r"training\.launch: .*mine\.yaml asks for DeepSpeed; choose fsdp2"):
         check_training(TrainingSettings(launch=str(tmp_path / "mine.yaml")))
 
 

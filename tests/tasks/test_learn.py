@@ -57,7 +57,7 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(t
         train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
     said = str(failure.value)
     assert said.startswith("stage 0: training ran out of memory: ")
-    assert "(1) --set trl.per_device_train_batch_size=16 --set trl.gradient_accumulation_steps=2" in said
-    assert "(2) --set trl.gradient_checkpointing=true" in said
+    assert "(1) divide trl.per_device_train_batch_size (now 32) and multiply trl.gradient_accum" in said
+    assert "(2) set trl.gradient_checkpointing=true" in said
     assert "starts this stage's training anew" in said
     assert "Traceback" not in said
