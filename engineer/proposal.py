@@ -62,8 +62,6 @@ class Proposal(Frozen):
     completion_tokens: int = Field(default=0, ge=0)
     requests: int = Field(default=0, ge=0)
     """Requests sent to an endpoint, retries included; 0 for engineers without one."""
-    cost: float | None = Field(default=None, ge=0)
-    """Of all requests, in the currency of the prices given; None without prices."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """What the engineer is given back a stage later, as JSON values; stored beside the proposal, not in
     it."""

@@ -58,7 +58,7 @@ class RunStatus(Frozen):
     valid: Rate | None = None
     """Valid rate of the final policy on the validation set; None before the first evaluation."""
     made: Made = Made()
-    """Time, tokens and cost of its complete stages."""
+    """Time and tokens of its complete stages."""
     working: str = ""
     """The process that works on it; empty if none does."""
     commands: tuple[str, ...] = ()

@@ -145,7 +145,6 @@ def provenance(made: Made) -> dict[str, str]:
         "Finished": made.finished.replace("T", " ").replace("+00:00", " UTC"),
         "Time of the steps": duration(made.seconds) if made.seconds else "",
         "Tokens": short_count(made.tokens) if made.tokens else "",
-        "Cost of the engineer": "" if made.cost is None else f"{made.cost:.4g}",
         "Version": listed(made.code),
         "Machine": listed(made.machines),
     }

@@ -133,14 +133,12 @@ def run_child(
     python: str = sys.executable,
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-    started: Callable[[subprocess.Popen], None] | None = None,
 ) -> None:
     """Run a child on a JSON spec to its end; ChildError with the last lines of its output if it fails.
 
     Output goes to `log_path`, progress lines to `progress` as dicts. `launcher` is a module that starts
     others, with its options (`accelerate.commands.launch`, `--config_file`, ...). `environment` adds to that
-    of this process; `started` gets the child, so that another thread can stop it. What the child leaves
-    behind in its process group ends with it.
+    of this process. What the child leaves behind in its process group ends with it.
     """
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,8 +157,6 @@ def run_child(
     watcher = threading.Thread(target=watch, name=f"end of {module}", daemon=True)
     watcher.start()
     try:
-        if started:
-            started(child)
         with open(log_path, "a", encoding="utf-8") as log:
             for line in output:
                 entry = _entry(line)

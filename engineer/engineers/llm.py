@@ -1,5 +1,5 @@
 """Engineers that are language models: `checkpoint`, the policy just trained, `base`, the start policy, and
-`openai`, a model behind any OpenAI-compatible endpoint, whose cost is kept.
+`openai`, a model behind any OpenAI-compatible endpoint.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
 sees its answer and the error, and is asked for the JSON again. If that fails too, the previous config is
@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
@@ -106,12 +106,7 @@ def _repair(conversation: Conversation, answer: str, error: str) -> Conversation
 
 
 class OpenAIOptions(Endpoint, EngineerOptions):
-    """The endpoint, as told in `policy.chat.endpoint`, and its prices."""
-
-    prompt_price: float | None = Field(default=None, ge=0, le=1e6)
-    """Price of a million prompt tokens, in any currency; without prices no cost is kept; 0 to 1,000,000."""
-    completion_price: float | None = Field(default=None, ge=0, le=1e6)
-    """Price of a million completion tokens, in the same currency; 0 to 1,000,000."""
+    """The endpoint, as described in `policy.chat.endpoint`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,18 +121,10 @@ class OpenAIOptions(Endpoint, EngineerOptions):
             )
         return fields
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What tokens cost; None without prices."""
-        if self.prompt_price is None or self.completion_price is None:
-            return None
-        return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
-
-def _check_prices(options: OpenAIOptions, space: Space, stages: int) -> None:
-    """ValueError if the endpoint is none, or one of the prices is missing."""
+def _check_options(options: OpenAIOptions, space: Space, stages: int) -> None:
+    """ValueError if the endpoint is none."""
     check_endpoint(options)
-    if (options.prompt_price is None) != (options.completion_price is None):
-        raise ValueError("prompt_price and completion_price: give both or neither")
 
 
 def _propose_openai(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Proposal:
@@ -146,16 +133,9 @@ def _propose_openai(context: DesignContext, options: OpenAIOptions, brief: Brief
 
     model = OpenAIModel(options, read_key(options))
     proposal = ask_model(brief.spec, context, brief.seed, model)
-    used = model.usage
-    counted = {
-        "prompt_tokens": used.prompt_tokens,
-        "completion_tokens": used.completion_tokens,
-        "requests": used.requests,
-        "cost": options.cost(used.prompt_tokens, used.completion_tokens),
-    }
-    return proposal.model_copy(update=counted)
+    return proposal.model_copy(update=model.usage.model_dump())
 
 
 CHECKPOINT = Engineer(_propose, asks="checkpoint")
 BASE = Engineer(_propose, asks="base")
-OPENAI = Engineer(_propose_openai, OpenAIOptions, reads_context=True, check=_check_prices)
+OPENAI = Engineer(_propose_openai, OpenAIOptions, reads_context=True, check=_check_options)

@@ -64,7 +64,7 @@ def show(
     ] = False,
     json_: JSON = False,
 ) -> None:
-    """Show one run: its rates, cost and state, and the command that continues it.
+    """Show one run: its rates and state, and the command that continues it.
 
     Example: `envwright show tiny-checkpoint-V6W-s0 --watch`
     """
@@ -116,8 +116,7 @@ def _detail_lines(detail: RunStatus) -> list[str]:
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.done:
         made = detail.made
-        cost = f", engineer's requests {made.cost:.4g}" if made.cost is not None else ""
-        spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens{cost}"
+        spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens"
         lines.append(f"spent on complete stages: {spent}")
     elif detail.valid:
         lines.append(f"base policy: valid {estimate(detail.valid)}")

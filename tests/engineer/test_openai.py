@@ -40,7 +40,7 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     with serving(answers(GOOD)) as server:
         proposal = proposal_of(server.url)
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
-    assert (proposal.engineer, proposal.stage, proposal.requests, proposal.cost) == ("openai", 2, 1, None)
+    assert (proposal.engineer, proposal.stage, proposal.requests) == ("openai", 2, 1)
     [(question, headers)] = server.asked
     assert question["messages"] == [
         {"role": "user", "content": design_prompt("V6", design_context(), "full")}
@@ -53,22 +53,21 @@ def test_the_options_are_those_that_unfinished_runs_hold_fast():
     """A field more would be another preset to every run that was made before it."""
     asked = {"base_url", "model", "api_key_env", "timeout", "retries", "token_limit"}
     options = spec_of("http://localhost:1/v1").options
-    assert set(options) == asked | {"prompt_price", "completion_price"}
+    assert set(options) == asked
     assert (options["api_key_env"], options["token_limit"]) == ("OPENAI_API_KEY", "max_tokens")
     assert KEY not in json.dumps(options)
 
 
-def test_tokens_requests_and_cost_of_everything_asked_are_kept():
+def test_tokens_and_requests_of_everything_asked_are_kept():
     with serving(
         answers("no", prompt_tokens=1000, completion_tokens=10),
         sends("oops", 503),
         answers(GOOD, prompt_tokens=500, completion_tokens=30),
     ) as server:
-        proposal = proposal_of(server.url, prompt_price=2, completion_price=10)
+        proposal = proposal_of(server.url)
     assert proposal.fallback is None
     assert len(proposal.attempts) == 2
     assert (proposal.prompt_tokens, proposal.completion_tokens, proposal.requests) == (1500, 40, 3)
-    assert proposal.cost == pytest.approx((1500 * 2 + 40 * 10) / 1e6)
 
 
 # What a server can do wrong is tested with the model that asks it, in tests/policy/test_openai_model.py.
@@ -139,7 +138,6 @@ def test_a_variable_that_holds_no_key_is_named(monkeypatch: pytest.MonkeyPatch):
         ({"api_key_env": KEY}, "model: expected the name of a model"),
         ({"model": "m", "timeout": 0}, "timeout: Input should be greater than 0"),
         ({"model": "m", "retries": 21}, "retries: Input should be less than or equal to 20"),
-        ({"model": "m", "prompt_price": 1}, "prompt_price and completion_price: give both or neither"),
         ({"model": "m", "base_url": f"https://{KEY}@host/v1"}, "base_url: expected an address without user"),
         ({"model": "m", "api_key_env": KEY}, "api_key_env: expected the name of an environment variable"),
         ({"model": "m", "api_key": KEY}, "there is no 'api_key'; known are "),

@@ -57,21 +57,29 @@ def shares_of(config: EnvConfig) -> dict[str, float]:
 # frontier
 
 
-def test_the_frontier_moves_half_of_the_way_to_the_variance_of_the_reward():
-    # Variances 0.25, 0.16 and 0.09: targets 0.5, 0.32 and 0.18.
-    moved = frontier_shares({"3": 0.2, "4": 0.3, "5": 0.5}, {"3": 0.5, "4": 0.8, "5": 0.1}, FrontierOptions())
-    assert moved == pytest.approx({"3": 0.35, "4": 0.31, "5": 0.34})
-
-
-def test_the_frontier_rehearses_what_is_solved_and_cuts_what_never_succeeds():
-    # 4x4 and 5x5 have 0.2 and 0.3 of the old budget, 0.4 and 0.6 of it; variances 0.25 each. 0.95 is left
-    # for them.
-    moved = frontier_shares(
-        {"3": 0.4, "4": 0.2, "5": 0.3, "6": 0.1},
-        {"3": 0.99, "4": 0.5, "5": 0.5, "6": 0.01},
-        FrontierOptions(),
-    )
-    assert moved == pytest.approx({"3": 0.05, "4": 0.95 * 0.45, "5": 0.95 * 0.55, "6": 0})
+@pytest.mark.parametrize(
+    ("shares", "rates", "expected"),
+    [
+        # Half of the way to the variances 0.25, 0.16 and 0.09: targets 0.5, 0.32 and 0.18.
+        ([0.2, 0.3, 0.5], [0.5, 0.8, 0.1], [0.35, 0.31, 0.34]),
+        # The second and third have 0.4 and 0.6 of their old budget and equal variances; the solved first is
+        # rehearsed, which leaves 0.95, and the last never succeeds.
+        ([0.4, 0.2, 0.3, 0.1], [0.99, 0.5, 0.5, 0.01], [0.05, 0.95 * 0.45, 0.95 * 0.55, 0]),
+        # One that was cut comes back when it is within reach.
+        ([1, 0], [0.5, 0.5], [0.75, 0.25]),
+        ([0, 1], [0.5, 0], [1, 0]),
+        # Without any signal there is nothing to say.
+        ([0.5, 0.5], [0, 0], None),
+        ([0.5, 0.5], [1, 1], None),
+        ([0.5, 0.5], [1, 0], None),
+    ],
+)
+def test_the_frontier_moves_shares_towards_the_variance_of_the_reward(
+    shares: list[float], rates: list[float], expected: list[float] | None
+):
+    old, valid = (dict(zip("3456", values, strict=False)) for values in (shares, rates))
+    moved = frontier_shares(old, valid, FrontierOptions())
+    assert (moved and list(moved.values())) == (expected and pytest.approx(expected))
 
 
 def test_many_solved_sizes_leave_half_of_the_budget_to_the_others():
@@ -81,18 +89,6 @@ def test_many_solved_sizes_leave_half_of_the_budget_to_the_others():
     assert moved is not None
     assert moved["hard"] == pytest.approx(0.5)
     assert sum(moved.values()) == pytest.approx(1)
-
-
-def test_a_size_that_was_cut_comes_back_when_it_is_within_reach():
-    assert frontier_shares({"3": 1.0, "4": 0.0}, {"3": 0.5, "4": 0.5}, FrontierOptions()) == pytest.approx(
-        {"3": 0.75, "4": 0.25}
-    )
-    assert frontier_shares({"3": 0.0, "4": 1.0}, {"3": 0.5, "4": 0.0}, FrontierOptions()) == {"3": 1, "4": 0}
-
-
-@pytest.mark.parametrize("rates", [{"3": 0.0, "4": 0.0}, {"3": 1.0, "4": 1.0}, {"3": 1.0, "4": 0.0}])
-def test_without_any_signal_the_frontier_keeps_the_config(rates: dict[int, float]):
-    assert frontier_shares({"3": 0.5, "4": 0.5}, rates, FrontierOptions()) is None
 
 
 def test_the_frontier_engineer_moves_shares_and_leaves_the_other_knobs():

@@ -1,13 +1,11 @@
 """Training as it is really started: by a launcher in two processes, with LoRA, killed and resumed with other
 memory options."""
 
-import os
 import re
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from boards import train_spec
 from safetensors.torch import load_file
@@ -29,11 +27,7 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     return train_spec(folder, instances, training, save_steps=1, **OPTIONS, **options)
 
 
-def train(
-    spec: TrainSpec,
-    progress: Callable[[dict], None] = lambda entry: None,
-    started: Callable[[subprocess.Popen], None] | None = None,
-) -> None:
+def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None) -> None:
     run_child(
         "policy.grpo.training",
         spec,
@@ -41,7 +35,6 @@ def train(
         spec.output / "training.log",
         progress,
         launcher=launcher(spec.training, spec.trl),
-        started=started,
     )
 
 
@@ -50,15 +43,14 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     two = TrainingSettings(launch="cpu")
     whole = spec_of(tmp_path, two)
     seen: list[dict] = []
-    child: list[subprocess.Popen] = []
 
     def kill_after_two_steps(entry: dict) -> None:
         seen.append(entry)
         if entry["step"] == 2:
-            os.kill(child[0].pid, signal.SIGKILL)
+            psutil.Process().children()[0].kill()  # the launcher
 
     with pytest.raises(ChildError, match="killed by SIGKILL"):
-        train(whole, kill_after_two_steps, child.append)
+        train(whole, kill_after_two_steps)
     saved = last_checkpoint(whole.work)
     assert saved is not None
     assert [entry["step"] for entry in seen] == [1, 2], "only the first process tells of its progress"

@@ -53,14 +53,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @slow
-@pytest.mark.parametrize("step", [1, 3, STEPS])
-def test_a_training_that_is_killed_after_a_step_ends_in_the_same_weights(
-    whole: str, tmp_path: Path, step: int
+@pytest.mark.parametrize("steps", [[1, 4, 5], [STEPS]])
+def test_a_training_that_is_killed_after_these_steps_ends_in_the_same_weights(
+    whole: str, tmp_path: Path, steps: list[int]
 ):
     cut = spec(tmp_path)
-    trained(cut, killed_at=step)
+    for step in steps:
+        trained(cut, killed_at=step)
     assert trained(cut) == whole
-    assert resumed_steps(cut.work) == [step]
+    assert resumed_steps(cut.work) == steps
 
 
 def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
@@ -72,12 +73,3 @@ def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
     assert resumed_steps(tmp_path) == [2, 4]
     note_resume(tmp_path, None)
     assert resumed_steps(tmp_path) == []
-
-
-@slow
-def test_a_training_that_is_killed_again_and_again_ends_in_the_same_weights(whole: str, tmp_path: Path):
-    cut = spec(tmp_path)
-    for step in (1, 4, 5):
-        trained(cut, killed_at=step)
-    assert trained(cut) == whole
-    assert resumed_steps(cut.work) == [1, 4, 5]

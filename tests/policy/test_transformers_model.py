@@ -1,11 +1,9 @@
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import torch
 from boards import QUESTIONS
 
 from engineer.answer import answer_schema, parse_answer, project
@@ -13,7 +11,7 @@ from envgen.config import EnvConfig
 from envgen.errors import ModelError
 from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
-from policy.chat.transformers_model import TransformersModel, _Draw
+from policy.chat.transformers_model import TransformersModel, _Draw, load
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +55,6 @@ def test_sampled_answers_depend_neither_on_the_order_nor_on_what_else_is_asked(m
 
 
 def test_a_token_is_drawn_with_its_probability_at_the_temperature():
-    import torch
-
     chances, draws, temperature = torch.tensor([0.5, 0.3, 0.15, 0.05, 0.0]), 20_000, 0.7
     scores = (chances.log() * temperature).repeat(draws, 1)
     drawn = _Draw(temperature, list(range(draws)), "cpu")(torch.empty(0), scores).argmax(dim=1)
@@ -101,16 +97,18 @@ def test_what_is_no_checkpoint_is_refused(tmp_path):
         TransformersModel(str(tmp_path))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("told", "threads"), [(None, "1"), ("2", "2")])
-def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(told, threads):
-    code = (
-        "import torch; from policy.chat.transformers_model import load; load('tiny');"
-        " print(torch.get_num_threads())"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    environment |= {} if told is None else {"OMP_NUM_THREADS": told}
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.split()[-1] == threads
+@pytest.mark.parametrize(("setting", "threads"), [(None, 1), ("2", 2)])
+def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(
+    setting: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    before = torch.get_num_threads()
+    if setting is None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    torch.set_num_threads(2)
+    try:
+        load("tiny")
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
