@@ -65,17 +65,14 @@ class Solver:
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
         self.samplings.append(sampling)
-        found = []
-        for (message,) in conversations:
-            text, asked = self.respond(self.by_prompt[message.content]), len(message.content)
-            found.append(
-                Completion(
-                    text=text, prompt_tokens=asked, completion_tokens=len(text), finish_reason=self.finish
-                )
-            )
+        completions = []
+        for index, (message,) in enumerate(conversations):
+            text = self.respond(self.by_prompt[message.content])
+            tokens = {"prompt_tokens": len(message.content), "completion_tokens": len(text)}
+            completions.append(Completion(text=text, finish_reason=self.finish, **tokens))
             if progress:
-                progress({len(found) - 1: found[-1]})
-        return found
+                progress({index: completions[-1]})
+        return completions
 
 
 def rollout(instance: Instance, completion: str, truncated: bool = False) -> Rollout:
