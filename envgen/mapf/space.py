@@ -13,7 +13,6 @@ from envgen.space import Knob, Label, Space, Stratum
 WAIT_REQUIRED = "wait_required"
 MAX_HOLE_RATIO = 0.5
 MapSize = Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)]
-"""The ends of the hole ratio's range in a lesson are multiples of 1/10."""
 
 
 class Options(Frozen):

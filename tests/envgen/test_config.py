@@ -115,4 +115,3 @@ def test_a_validation_error_is_described_by_place_problem_and_value():
     assert lines[0].startswith("config.yaml: strata.4.data_ratio: ")
     assert lines[0].endswith("(got 1.5)")
     assert len(lines[1]) < 400
-
