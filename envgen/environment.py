@@ -77,8 +77,6 @@ class Environment:
     version: str
     """Part of every cache key; change it if a seed draws other instances, or verdicts differ."""
     space: Space
-    integer_knobs: tuple[str, ...] = ()
-    """Knobs that are whole numbers of an instance: of 1.5 half of the instances get 1, the others 2."""
     styles: tuple[str, ...] = ("plain",)
     """Ways to put an instance into words; the first is the default."""
     instance_type: type[BaseModel] = Instance
@@ -153,7 +151,7 @@ class Environment:
         """Return a knob of instance `index`: the first have the label, the last the higher number."""
         if knob.label:
             return float(index < round(value * count))
-        if knob.name in self.integer_knobs:
+        if knob.whole:
             return int(value) + (index >= count - round(value % 1 * count))
         return value
 

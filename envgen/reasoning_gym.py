@@ -55,7 +55,7 @@ class Setting(NamedTuple):
         """Return the knob that sets the number within a range."""
         step = 0.25 if self.label else 1.0 if self.whole else round((high - low) / 5, 3)
         words = {"description": self.description, "label": self.label}
-        return Knob(name=name, low=low, high=high, step=step, **words)
+        return Knob(name=name, low=low, high=high, step=step, whole=self.whole, **words)
 
 
 _INFEASIBLE = Label(name="infeasible", condition="there is no path", absent="where there is one")
@@ -152,8 +152,6 @@ class ReasoningGym(WorkerEnvironment):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        knobs = {knob.name: GENERATORS[part.generator] for part in options.strata for knob in part.knobs}
-        self.integer_knobs = tuple(name for name, settings in knobs.items() if settings[name].whole)
         canonical = all(part.generator in _IDENTITIES for part in options.strata)
         self.space = self._space(
             strata=tuple(Stratum(name=part.name, knobs=part.knobs) for part in options.strata),

@@ -34,6 +34,8 @@ class Knob(Frozen):
     """Value of a stratum that a config does not name."""
     step: float = Field(gt=0)
     """One level, for engineers that move a knob by levels."""
+    whole: bool = False
+    """Whether it is a whole number of an instance: of 1.5 half of the instances get 1, the others 2."""
     description: str
     """Completes "NAME is ...": `the share of the sums in which a digit is carried`."""
     brief: str = ""
@@ -129,11 +131,6 @@ class Space(Frozen):
         for stratum in self.strata:
             knobs |= {knob.name: knob for knob in stratum.knobs if knob.name not in knobs}
         return tuple(knobs.values())
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """Names of the numbers of a stratum: `data_ratio`, then the knobs."""
-        return (SHARE, *(knob.name for knob in self.knobs))
 
     @property
     def asked(self) -> tuple[Knob, ...]:

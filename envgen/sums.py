@@ -29,6 +29,7 @@ DIGITS = Knob(
     low=1,
     high=6,
     step=1,
+    whole=True,
     description="the digits of each number; of 1.5 half of the sums have one and half have two",
 )
 CARRIES = Knob(
@@ -45,7 +46,6 @@ class Sums(Environment):
 
     name, version = "sums", "1"
     Options = Options
-    integer_knobs = ("digits",)
 
     def __init__(self, options: Options) -> None:
         strata = [Stratum(name=str(n), label=f"{n} terms", knobs=(DIGITS, CARRIES)) for n in options.terms]

@@ -71,11 +71,10 @@ def _ends(environment: ModuleEnvironment) -> Finding:
 
 
 def _draw(environment: ModuleEnvironment) -> Drawn:
-    """Draw instances of all strata; of an integer knob at 1.5 every other instance gets 1, the rest 2."""
+    """Draw instances of all strata; of a whole knob at 1.5 every other instance gets 1, the rest 2."""
 
     def knobs(stratum: Stratum, seed: int) -> dict[str, float]:
-        middles = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
-        return {k: v + 0.5 * (k in environment.integer_knobs and seed % 2) for k, v in middles.items()}
+        return {k.name: (k.low + k.high) / 2 + 0.5 * (k.whole and seed % 2) for k in stratum.knobs}
 
     return {
         stratum.name: [environment.entry(stratum.name, knobs(stratum, seed), seed) for seed in range(ITEMS)]

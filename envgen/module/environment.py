@@ -57,7 +57,8 @@ class WorkerEnvironment(Environment):
 
     def entry(self, stratum: str, knobs: Mapping[str, float], seed: int) -> Instance:
         """Return the instance of a seed; ConfigError as `generate_one`."""
-        values = {name: int(value) if name in self.integer_knobs else value for name, value in knobs.items()}
+        kinds = self.space[stratum].knobs
+        values = {knob.name: int(knobs[knob.name]) if knob.whole else knobs[knob.name] for knob in kinds}
         try:
             drawn = self.worker.call("draw", stratum, values, seed)
             if not isinstance(drawn["identity"], str):
@@ -69,7 +70,7 @@ class WorkerEnvironment(Environment):
             raise ConfigError(f"{where}, seed {seed}: generate: {error}; {remedy}") from None
         identity = f"{self.name}\n{drawn['identity']}".encode("utf-8", "replace")
         # Only labels that a knob sets can have exact counts.
-        asked = {knob.label.name for knob in self.space[stratum].knobs if knob.label}
+        asked = {knob.label.name for knob in kinds if knob.label}
         return Instance(
             id=hashlib.sha256(identity).hexdigest()[:32],
             stratum=stratum,
@@ -132,7 +133,6 @@ class Description(Frozen):
     task: str | None
     canonical: bool
     """Whether the file has an `identity` function."""
-    integer_knobs: tuple[str, ...]
     strata: tuple[Stratum, ...] = Field(min_length=1)
 
 
@@ -178,8 +178,7 @@ class ModuleEnvironment(WorkerEnvironment):
     def __init__(self, options: Options, hash_seed: int = 0) -> None:
         assert options.described
         self.options, self.described, self._hash_seed = options, options.described, hash_seed
-        self.file, self.integer_knobs = options.file, options.described.integer_knobs
-        self.source = str(options.file)
+        self.file, self.source = options.file, str(options.file)
         self.version = f"1 {options.described.sha256}"
         self.space = self._space(
             strata=options.described.strata,

@@ -76,7 +76,6 @@ class Generator:
             "sha256": self._sha256,
             "task": getattr(self._module, "TASK", None),
             "canonical": hasattr(self._module, "identity"),
-            "integer_knobs": [name for name, (whole, _, _) in self._bounds.items() if whole],
             "strata": [stratum.model_dump() for stratum in strata],
         }
 
@@ -125,7 +124,7 @@ class Generator:
                 raise ValueError(f"{where}{value!r} is no range within {lowest:g} to {highest:g}")
             description = self._config.model_fields[field].description or f"`{field}` of the generator"
             step = 1.0 if whole else (high - low) / 10
-            yield Knob(name=field, low=low, high=high, step=step, description=description)
+            yield Knob(name=field, low=low, high=high, step=step, whole=whole, description=description)
 
 
 def _is_range(value: Any) -> bool:

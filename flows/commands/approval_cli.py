@@ -87,7 +87,7 @@ def _edited(space: Space, proposed: dict[str, Any], edits: list[str]) -> dict[st
         if not dot or name not in strata:
             raise ConfigError(
                 f"--set {edit}: expected STRATUM.NUMBER=VALUE with a {space.noun} of {', '.join(strata)}, for"
-                f" example {next(iter(strata))}.{space.numbers[-1]}=0.3"
+                f" example {next(iter(strata))}.data_ratio=0.3"
             )
         strata[name][knob] = value
     return {space.key: strata}

@@ -10,7 +10,7 @@ from engineer.answer import MAX_RATIONALE, AnswerError, answer_schema, parse_ans
 from envgen.config import EnvConfig
 from envgen.space import Space
 
-KNOBS = SPACE.numbers
+KNOBS = ("data_ratio", *(knob.name for knob in SPACE.knobs))
 GOOD = {
     "3": {"data_ratio": 0.75, "hole_ratio": 0.25, "wait_ratio": 0.5},
     "5": {"data_ratio": 0.25, "hole_ratio": 0.4, "wait_ratio": 0.0},
