@@ -19,9 +19,8 @@ from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
-from infra.markdown import proposal_markdown
+from infra.config.settings import run_name
 from infra.results import MAX_COMMENT, Decision, Verdict
-from infra.run_status import run_name
 from infra.runs.files import PROPOSAL
 from infra.runs.next_config import decided, previous_config, store_decision
 from infra.runs.run import RunRef
@@ -88,6 +87,8 @@ def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
 
     `problem` says why it is shown again.
     """
+    from infra.markdown import proposal_markdown
+
     proposal, previous, space = run.read(PROPOSAL, stage), previous_config(run, stage), run.preset.space
     config = _config_form(space)
     decision = Field(

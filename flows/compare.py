@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from typing import Any
@@ -19,46 +18,41 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
 from prefect.deployments import run_deployment
 from prefect.runtime import flow_run
-from prefect.states import Crashed, Pending, Scheduled, State
+from prefect.states import Crashed, Pending
 from prefect.utilities.urls import url_for
 
 from envgen.errors import ChildError, RunDirectoryError
 from envgen.processes import ended
+from flows.compare_parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
 from flows.curriculum import curriculum
-from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
+from flows.parameters import PresetChoice
 from infra.analysis.gather import finished
 from infra.analysis.results import ComparisonResults
 from infra.analysis.spec import Child, ComparisonSpec, open_comparison
 from infra.config.preset import Preset
-from infra.config.settings import Settings
+from infra.config.settings import TAG, Settings
 from infra.mlflow_log import is_logged
 from infra.runs.lock import exclusive
 from infra.runs.progress import new_lines
 from infra.runs.run import Run
 from infra.serving.pools import pool_for
-from infra.serving.reaper import TAG
 from policy.child import TAIL_LINES, start_child, stop_child
 from policy.devices import VISIBLE, Shares, share_of_cores
 from policy.grpo.launch import process_count
-from tasks.compare import earlier_failures, open_record, publish_comparison
+from tasks.compare import earlier_failures, open_record, publish_comparison, run_each
 from tasks.remote import fetch_run
-from tasks.run import log, run_each
+from tasks.run import log
 
 LOOK, LOOK_AT_PROCESS = 3.0, 1.0
 """Seconds between two looks at a run on a worker, and at a process of this machine."""
-CRASHES, CRASH_DELAY = 3, timedelta(seconds=20)
-"""Crashes of a run on a worker after which it is scheduled again, and the time until it starts."""
 OUTAGE, PATIENCE = 600.0, 4.0
 """Seconds that the Prefect server may be silent, and in which a stopped process may report its end to it."""
 
 
-def _run_name() -> str:
-    """The name of the comparison that this flow run is asked for."""
-    parameters = flow_run.parameters
-    return parameters["name"] or f"compare {parameters['preset']}"
-
-
-@flow(name="compare", flow_run_name=_run_name)
+@flow(
+    name="compare",
+    flow_run_name=lambda: flow_run.parameters["name"] or f"compare {flow_run.parameters['preset']}",
+)
 def compare(
     preset: PresetChoice,
     name: str = "",
@@ -84,9 +78,9 @@ def compare(
     shares = Shares.visible(jobs or 1, gpus_needed(spec.preset)) if pool is None else None
     with exclusive(directory):
         whole = open_comparison(directory, spec)
-        record = open_record(directory, whole)
-        environment = {"ENVWRIGHT_PARENT_RUN": record} if record else {}
-        environment |= share_of_cores(jobs or 1) if shares else {}
+        environment = share_of_cores(jobs or 1) if shares else {}
+        if record := open_record(directory, whole):
+            environment["ENVWRIGHT_PARENT_RUN"] = record
         names = {child.name for child in spec.children}
         wanted = [child for child in whole.children if child.name in names]
         results = _run_all(directory, whole, wanted, Curricula(directory, pool, shares, environment), jobs)
@@ -97,8 +91,8 @@ def compare(
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
     """ChildError if curricula of this call failed; failures of an earlier call, for other engineers or
     seeds, are only marked in the table."""
-    failed = {child.name for child in results.failed}
-    if names := [child.name for child in wanted if child.name in failed]:
+    names = [child.name for child in results.failed if child.name in {each.name for each in wanted}]
+    if names:
         raise ChildError(
             f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again"
             " to continue them"
@@ -109,9 +103,8 @@ def _run_all(
     directory: Path, spec: ComparisonSpec, wanted: list[Child], runs: "Curricula", jobs: int | None
 ) -> ComparisonResults:
     """Run the unfinished curricula, after each shared stage 0 that a new one starts from."""
-    todo = _todo(directory, wanted)
-    at_a_time = f"; {min(jobs, max(1, len(todo)))} at a time" if jobs else ""
-    log.info("%d curricula, %d of them finished already%s", len(wanted), len(wanted) - len(todo), at_a_time)
+    todo = [child for child in wanted if not _is_done(directory / child.name, child)]
+    log.info("%d curricula, %d of them finished already", len(wanted), len(wanted) - len(todo))
     names = {child.name for child in todo}
     failures = {name: why for name, why in earlier_failures(directory).items() if name not in names}
 
@@ -121,10 +114,8 @@ def _run_all(
         else:
             reason = str(error) or type(error).__name__
             log.error("%s: failed, %s: %s", child.title, progress, reason)
-            dependants = [each.name for each in new if each.root == child.name]
-            failures.update(
-                dict.fromkeys(dependants, f"{child.title} failed: {reason}") or {child.name: reason}
-            )
+            after = {each.name: f"{child.title} failed: {reason}" for each in new if each.root == child.name}
+            failures.update(after or {child.name: reason})
         publish_comparison(directory, spec, failures)
 
     new = [child for child in todo if not (directory / child.name).exists()]
@@ -136,13 +127,9 @@ def _run_all(
     return publish_comparison(directory, spec, failures, last=True)
 
 
-def _todo(directory: Path, wanted: list[Child]) -> list[Child]:
-    """Return the unfinished children, and those without a record in MLflow, which only record."""
-
-    def is_done(child: Child) -> bool:
-        return bool(finished(directory / child.name, child.preset)) and is_logged(directory / child.name)
-
-    return [child for child in wanted if not is_done(child)]
+def _is_done(directory: Path, child: Child) -> bool:
+    """Whether a curriculum is finished and in MLflow; one that is not there only records."""
+    return bool(finished(directory, child.preset)) and is_logged(directory)
 
 
 @dataclass
@@ -165,17 +152,15 @@ class Curricula:
 
     def run(self, child: Child) -> None:
         """Run one curriculum to its end, or await it if it is running on a worker; ChildError if it fails."""
-        directory, tag = self.directory / child.name, f"{self.directory.name}/{child.name}"
+        directory = self.directory / child.name
+        # As text: PostgreSQL sorts the keys of an object, and their order decides the validation set.
+        parameters: dict[str, Any] = {"preset": child.preset.model_dump_json(), "name": child.name}
+        parameters["comparison"] = {"folder": self.directory.name, "root": child.root}
         with get_client(sync_client=True) as client:
-            tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
-            earlier = client.read_flow_runs(flow_run_filter=tagged)
-            running = [run for run in earlier if run.state and not run.state.is_final()]
-            for run in running:
-                log.info("%s: is under way, waiting for it: %s", child.title, address(run.id))
-                self._wait(client, run.id, child)
-                fetch_run(directory)
-            if not (running and finished(directory, child.preset)):
-                self._run(client, child, tag, f"{tag} {len(earlier)}")
+            if self.pool is None:
+                self._run_here(client, child, parameters)
+            else:
+                self._wait(client, self._deployed(client, child, parameters), child)
         fetch_run(directory)
         if not finished(directory, child.preset):
             raise RunDirectoryError(
@@ -184,18 +169,13 @@ class Curricula:
                 " ENVWRIGHT_REMOTE"
             )
 
-    def _run(self, client: SyncPrefectClient, child: Child, tag: str, key: str) -> None:
-        """Start a curriculum and await its end; comparisons that start it with one key get the same run."""
-        # As text: PostgreSQL sorts the keys of an object, and their order decides the validation set.
-        parameters: dict[str, Any] = {"preset": child.preset.model_dump_json(), "name": child.name}
-        parameters["comparison"] = {"folder": self.directory.name, "root": child.root}
-        if self.pool is None:
-            task, parent = Task(name=child.title, fn=curriculum.fn), UUID(flow_run.id)
-            step = client.create_task_run(task, parent, child.name, name=child.title, state=Pending())
-            link = {"parent_task_run_id": step.id, "state": Pending(), "tags": [TAG]}
-            made = client.create_flow_run(curriculum, name=tag, parameters=parameters, **link)
-            with self.process(child.name, child.title, str(made.id)) as process:
-                return self._wait(client, made.id, child, process)
+    def _deployed(self, client: SyncPrefectClient, child: Child, parameters: dict[str, Any]) -> UUID:
+        """Return the run of the deployment that goes on for a curriculum; it is started if none does."""
+        tag = f"{self.directory.name}/{child.name}"
+        tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[tag]))
+        earlier = client.read_flow_runs(flow_run_filter=tagged)
+        # The key of a run that goes on has the number of those that had ended: it is returned again.
+        past = sum(run.state is not None and run.state.is_final() for run in earlier)
         with self._lock:  # Prefect numbers the children of a flow run without one
             made = run_deployment(
                 f"curriculum/{child.preset.name}",
@@ -203,12 +183,22 @@ class Curricula:
                 parameters=parameters,
                 timeout=0,
                 tags=[tag],
-                idempotency_key=key,
+                idempotency_key=f"{tag} {past}",
                 job_variables={"env": dict(self.environment)} if self.environment else None,
             )
         assert isinstance(made, FlowRun)
         log.info("%s: a run of curriculum/%s, %s", child.title, child.preset.name, address(made.id))
-        self._wait(client, made.id, child)
+        return made.id
+
+    def _run_here(self, client: SyncPrefectClient, child: Child, parameters: dict[str, Any]) -> None:
+        """Run a curriculum as a process of this machine, linked below this flow run."""
+        task, parent = Task(name=child.title, fn=curriculum.fn), UUID(flow_run.id)
+        step = client.create_task_run(task, parent, child.name, name=child.title, state=Pending())
+        link = {"parent_task_run_id": step.id, "state": Pending(), "tags": [TAG]}
+        name = f"{self.directory.name}/{child.name}"
+        made = client.create_flow_run(curriculum, name=name, parameters=parameters, **link)
+        with self.process(child.name, child.title, str(made.id)) as process:
+            self._wait(client, made.id, child, process)
 
     @contextmanager
     def process(self, name: str, title: str, run: str) -> Iterator[Popen]:
@@ -239,48 +229,33 @@ class Curricula:
         """Await the end of a flow run and repeat its log here; ChildError if it does not complete."""
         files = Run(directory=self.directory / child.name)
         _, read = new_lines(files, 0)
-        answered, last_state = time.monotonic(), ""
+        answered = time.monotonic()
         while not self._stopped.wait(LOOK_AT_PROCESS if process else LOOK):
             exited = process is not None and process.poll() is not None  # before its state is read
             try:
-                state = self._state(client, run, child, process if exited else None)
+                state = client.read_flow_run(run).state or Pending()
             except httpx.HTTPError:
                 if time.monotonic() - answered > OUTAGE:
                     raise
                 continue
             answered = time.monotonic()
-            if state.name and state.name != last_state and not state.is_final():
-                last_state = state.name
-                log.info("%s: %s", child.title, last_state.lower())
             lines, read = new_lines(files, read)
             for line in lines:
                 log.info("%s: %s", child.title, line.partition("  ")[2])  # without its time
             if state.is_completed():
                 return
+            if process and exited and not state.is_final():
+                output = self._output(child.name).read_text(encoding="utf-8", errors="replace")
+                last_lines = "\n".join(output.splitlines()[-TAIL_LINES:])[-1900:]
+                reason = f"its process {ended(process.returncode)}; last lines:\n{last_lines}"
+                client.set_flow_run_state(run, state := Crashed(message=reason), force=True)
             if state.is_final():
-                output = f"; its output is in {self._output(child.name)}" if process else ""
-                raise ChildError(f"{address(run)} is {state.name}: {state.message}{output}")
+                where = f"; its output is in {self._output(child.name)}" if process else ""
+                raise ChildError(f"{address(run)} is {state.name}: {state.message}{where}")
         if not process:
             remedy = "the same command waits for it again, prefect flow-run cancel ends it"
             log.warning("%s: %s goes on; %s", child.title, address(run), remedy)
-        raise ChildError(f"{address(run)} is not waited for any more")
-
-    def _state(self, client: SyncPrefectClient, run: UUID, child: Child, exited: Popen | None) -> State:
-        """Read the state of a flow run; set it where its process exited silently, or its worker crashed."""
-        state = client.read_flow_run(run).state or Pending()
-        if exited and not state.is_final():
-            output = self._output(child.name).read_text(encoding="utf-8", errors="replace")
-            last_lines = "\n".join(output.splitlines()[-TAIL_LINES:])[-1900:]
-            state = Crashed(message=f"its process {ended(exited.returncode)}; last lines:\n{last_lines}")
-            client.set_flow_run_state(run, state, force=True)
-        elif self.pool is not None and state.is_crashed():
-            crashes = [earlier for earlier in client.read_flow_run_states(run) if earlier.is_crashed()]
-            if len(crashes) <= CRASHES:
-                log.warning("%s: %s; scheduled again", child.title, state.message)
-                later = datetime.now(UTC) + CRASH_DELAY
-                state = Scheduled(scheduled_time=later, message="resumed by its comparison")
-                client.set_flow_run_state(run, state, force=True)
-        return state
+        raise ChildError(f"{address(run)} is not awaited any more")
 
 
 def gpus_needed(preset: Preset) -> int:

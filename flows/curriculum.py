@@ -1,6 +1,7 @@
 """The flows of a curriculum: order and nothing else. A complete stage is verified and not entered again; in
 an open one every step asks the stage directory whether it is done."""
 
+from itertools import takewhile
 from pathlib import Path
 
 from prefect import flow, tags
@@ -11,30 +12,25 @@ from engineer.engineers.registry import variant_label
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError, RunDirectoryError
-from flows.approval import ask, waits_for
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
 from infra.config.preset import Preset
-from infra.config.settings import Settings
-from infra.formats import duration
-from infra.mlflow_log import is_logged
+from infra.config.settings import TAG, Settings
 from infra.results import CurriculumResults
+from infra.runs.context import design_context
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
-from infra.runs.progress import kept_log, seconds_left
+from infra.runs.progress import kept_log
 from infra.runs.run import RunRef, open_run, training_was_checked
 from infra.runs.steps import Stored, intact, recorded_files
-from infra.serving.reaper import TAG
 from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_devices, check_packages
 from policy.grpo.train_spec import CHECKPOINT
-from tasks.artifacts import show_result
 from tasks.data import generate, make_validation
-from tasks.engineer import propose
-from tasks.gate import judge
+from tasks.design import judge, propose
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
 from tasks.publish import publish, write_manifest
-from tasks.record import record_stages, record_start, recorded
+from tasks.record import record_stages, record_start, recorded, show_result
 from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
 
@@ -56,7 +52,7 @@ def stage(
     rollouts = evaluate_stage(run, number, checkpoint, validation)
     breakdown = summarize(run, number, run.evaluation(parent), rollouts)
     gate = judge(run, number, run.evaluation(run.best(number - 1)), rollouts)
-    propose(run, number, breakdown, gate)
+    propose(run, number, design_context(run, number, breakdown), gate)
     write_manifest(run, number)
     results = publish(run, number)
     addresses = record_stages(run, number)
@@ -151,17 +147,17 @@ def _is_complete(run: RunRef, number: int) -> bool:
 
 def _published(run: RunRef, done: int) -> CurriculumResults | None:
     """The results of the complete stages; an earlier call may have been cut off before it published them."""
+    from infra.mlflow_log import is_logged
+
     try:
         results = run.read(RESULTS) if run.has(RESULTS) else None
     except RunDirectoryError as error:
         log.warning("%s", error)
         results = None
-    published = 0
-    for result in results.stages[:done] if results else ():
-        if result.finished != run.read(MANIFEST, published).get("finished", ""):
-            break
-        published += 1
-    for number in range(published, done):
+    stages = results.stages if results else ()
+    times = (run.read(MANIFEST, number).get("finished", "") for number in range(done))
+    same = (stage.finished == time for stage, time in zip(stages, times, strict=False))
+    for number in range(len(list(takewhile(bool, same))), done):
         results = publish(run, number)
     if done and not is_logged(run.directory):
         record_stages(run, done - 1)
@@ -189,9 +185,7 @@ def _stages(run: RunRef) -> CurriculumResults:
             validation = make_validation(run)
             evaluate_start(run, BASE_POLICY, run.model(BASE_POLICY), validation)
         first = "" if number else ", default config"
-        left = seconds_left(run, number)
-        more = "" if left is None else f", about {duration(left)} of the run left"
-        log.info("stage %d (%d of %d)%s%s", number, number + 1, preset.stages, first, more)
+        log.info("stage %d (%d of %d)%s", number, number + 1, preset.stages, first)
         results, places = stage(run, number, config, validation, run.parent(number), variant)
         show_result(run, results, places)
     assert results is not None
@@ -204,6 +198,8 @@ def _decided(
     """The config of the stage after `stage`, once a person has decided on it where the preset asks for that;
     None if the run ends there, or waits for the decision."""
     if results and must_ask(run, stage):
+        from flows.approval import ask, waits_for
+
         show_result(run, results, places, waits_for(run, stage))
         ask(run, stage)
         show_result(run, results, places)

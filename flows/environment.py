@@ -32,7 +32,6 @@ def start_server() -> None:
     told it that it stops.
     """
     from httpx import HTTPError, get
-    from prefect.server.api.server import SubprocessASGIServer
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
 
     if address := PREFECT_API_URL.value():
@@ -49,6 +48,8 @@ def start_server() -> None:
             "PREFECT_API_URL: is not set, and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE forbids a temporary server;"
             " set one of them"
         )
+    from prefect.server.api.server import SubprocessASGIServer  # takes seconds to import
+
     server = SubprocessASGIServer()  # one object for the whole process: Prefect's clients use it once it runs
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -156,17 +156,16 @@ def end_trace(span: LiveSpan, proposal: Proposal) -> None:
     span.end(proposal.model_dump(mode="json", exclude={"prompt"}), status=status)
 
 
-def start_comparison(directory: Path, name: str, preset: str, params: Texts) -> Ids:
+def start_comparison(directory: Path, name: str, preset: str) -> Ids:
     """Return the ids of the run of a comparison, which is created if it is new."""
     client = connect()
     tags, experiment = {"preset": preset, "level": "comparison"}, _experiment(client, name)
-    return _run_of(client, directory, name, tags, params, experiment=experiment)
+    return _run_of(client, directory, name, tags, {}, experiment=experiment)
 
 
-def log_comparison(ids: Ids, points: Points, note: str, artifacts: list[Path]) -> None:
-    """Log the metrics, the conclusion as a note, and the files of a finished comparison."""
+def log_comparison(ids: Ids, note: str, artifacts: list[Path]) -> None:
+    """Log the conclusion as a note, and the files of a finished comparison."""
     client = connect()
-    _log_points(client, ids.run, points, only_new=True)
     client.set_tag(ids.run, MLFLOW_RUN_NOTE, note)
     for path in artifacts:
         client.log_artifact(ids.run, str(path))

@@ -14,7 +14,7 @@ from engineer.gate import BASE_POLICY
 from envgen.breakdown import Rate
 from envgen.errors import EnvwrightError
 from envgen.frozen import Frozen
-from infra.config.settings import RESERVED, Settings
+from infra.config.settings import RESERVED, run_name
 from infra.results import Made
 from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
@@ -70,12 +70,6 @@ class RunStatus(Frozen):
     """When one of its files last changed."""
     size: int
     """Bytes of its files."""
-
-
-def run_name(directory: Path) -> str:
-    """Return the RUN of commands: the path of a run in the runs folder, or all of its path."""
-    runs, path = Settings().runs.resolve(), directory.resolve()
-    return str(path.relative_to(runs)) if path.is_relative_to(runs) else str(path)
 
 
 def resume_command(directory: Path) -> str:

@@ -18,6 +18,8 @@ CHAT_TOKENS = 10
 """Tokens of a chat template around one question, about."""
 HUB_SECONDS = 5
 """Time limit of a request to the hub."""
+OTHER_FORMATS = ["*.bin", "*.pth", "*.pt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "original/*"]
+"""Files of hub models that are no safetensors."""
 TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright warmstart` made: how it was taught to be asked."""
 
@@ -80,22 +82,33 @@ def _check_folder(folder: Path) -> None:
             ) from None
 
 
-def check_hub(name: str) -> None:
-    """ModelError unless a model is a folder here, or the hub or its cache here has the model's config."""
+def check_hub(name: str) -> str:
+    """Return the commit of a model that the hub or its cache here has; empty for a folder.
+
+    ModelError if neither has its config.
+    """
     if is_simulated(name) or Path(resolve_model(name)).is_dir():
-        return
+        return ""
     from httpx import HTTPError
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        hf_hub_download(name, "config.json", etag_timeout=HUB_SECONDS)
+        config = hf_hub_download(name, "config.json", etag_timeout=HUB_SECONDS)
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"{name}: is no folder here and cannot be loaded from the Hugging Face hub ({reason}); check "
             f"name, HF_TOKEN and network, run hf download {name}, or give a checkpoint directory"
         ) from None
+    return Path(config).parent.name  # snapshots/COMMIT/config.json
+
+
+def hub_folder(name: str, commit: str) -> str:
+    """Return the folder with a commit of a hub model, which is downloaded unless it is in the cache here."""
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(name, revision=commit, ignore_patterns=OTHER_FORMATS)
 
 
 def max_positions(name: str) -> int | None:

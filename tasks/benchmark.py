@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from prefect import task
-
 from envgen.files import digest, file_digest, write_json
 from envgen.suites import Item, benchmark_of
 from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
@@ -12,21 +10,26 @@ from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.versions import code_version
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
+from infra.runs.lock import exclusive
 from infra.runs.run import Run
 from infra.runs.steps import policy_identity, run_step
-from policy.chat.answers import KeptAnswers
-from policy.chat.contract import ChatModel, Sampling
-from policy.chat.endpoint import Endpoint, read_key
+from policy.chat.endpoint import read_key
 from policy.checkpoints import resolve_model
-from policy.evaluation import evaluate
 from policy.rollouts import breakdown_of
-from tasks.run import Throttle, answering, log, reporting, task_options
+from tasks.run import Throttle, answering, close_engine, log, rollouts_of
 
 
-@task(**task_options("benchmark"))
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
     follow from them. RunDirectoryError if the directory belongs to another benchmark."""
+    with exclusive(directory):
+        try:
+            return _answered(directory, spec)
+        finally:
+            close_engine()
+
+
+def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     environment, endpoint, items = spec.environment.load(), spec.endpoint, _items(spec)
     open_benchmark(directory, spec)
     source = spec.model if endpoint else resolve_model(spec.model)
@@ -37,26 +40,20 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     def body() -> dict[str, Any]:
         instances, log_path = [item.instance for item in items], run.log("engine")
         if endpoint:
-            model = _endpoint_model(endpoint)
+            from policy.chat.openai_model import OpenAIModel  # takes two seconds to import
+
+            model, asked = OpenAIModel(endpoint, read_key(endpoint)), {"model": identity}
         else:
             model = answering(source, environment, instances, spec.style, spec.engine, log_path)
-        asked = {"model": identity, **({} if endpoint else spec.engine.decides)}
-        answers = KeptAnswers(model, directory / PARTIAL_ROLLOUTS, asked)
-        progress = reporting(f"%d of {len(items)} instances answered")
-        sampling = Sampling(max_tokens=spec.answer_tokens)
-        rollouts = evaluate(answers, environment, instances, spec.style, sampling, progress)
+            asked = {"model": identity, **spec.engine.decides}
+        partial = directory / PARTIAL_ROLLOUTS
+        rollouts = rollouts_of(model, asked, partial, environment, instances, spec.style, spec.answer_tokens)
         run.write(ROLLOUTS, rollouts, None, spec.style, spec.environment)
         run.write(BREAKDOWN, breakdown_of(environment, run.read(ROLLOUTS)))
         return {"code": code_version()}
 
-    record = run_step(
-        directory,
-        "benchmark",
-        decides,
-        outputs=(ROLLOUTS.name, BREAKDOWN.name),
-        body=body,
-        unfinished=PARTIAL_ROLLOUTS,
-    )
+    files = (ROLLOUTS.name, BREAKDOWN.name)
+    record = run_step(directory, "benchmark", decides, files, body, unfinished=PARTIAL_ROLLOUTS)
     asked = Asked(
         **spec.model_dump(include={"model", "limit", "style", "answer_tokens"}),
         model_identity=identity,
@@ -94,9 +91,3 @@ def _data_key(spec: BenchmarkSpec, items: list[Item]) -> str:
     if spec.data.endswith(".parquet"):
         return file_digest(Path(spec.data))
     return digest([environment.prompt(item.instance, spec.style) for item in items])
-
-
-def _endpoint_model(endpoint: Endpoint) -> ChatModel:
-    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
-
-    return OpenAIModel(endpoint, read_key(endpoint))

@@ -18,7 +18,7 @@ def _environment(run: RunRef) -> dict[str, Any]:
     return {"environment": preset.environment, "version": preset.task.version, "style": preset.prompt_style}
 
 
-@step("validation", VALIDATION, decides=lambda run, _: {"spec": run.preset.validation, **_environment(run)})
+@step("validation", VALIDATION, decides=lambda run, *_: {"spec": run.preset.validation, **_environment(run)})
 def make_validation(run: RunRef, stage: None = None) -> None:
     """Draw the validation set, the same for every curriculum of a preset."""
     preset = run.preset
@@ -28,7 +28,7 @@ def make_validation(run: RunRef, stage: None = None) -> None:
     run.write(VALIDATION, instances, None, preset.prompt_style, origin, preset.environment)
 
 
-def _draw(run: RunRef, stage: int) -> dict[str, Any]:
+def _draw(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
     seed = run.preset.stage_seed(stage)
     return {"instances": run.preset.instances, **_environment(run), "seed": seed, "stage": stage}
 
@@ -38,12 +38,13 @@ def generate(run: RunRef, stage: int, config: EnvConfig, validation: Stored) -> 
     """Draw the training data of a stage, without an instance that is validated on or reserved."""
     preset = run.preset
     seed = preset.stage_seed(stage)
+    validated = {instance.id for instance in VALIDATION.read(validation.path)}
     instances, report = sample(
         preset.task,
         config,
         preset.instances,
         Source(seed, stage),
-        run.held_out(),
+        preset.task.reserved() | validated,
         lambda line: log.info("stage %d: %s", stage, line),
     )
     # Not before: with its config a stage has begun, and what was decided on it stands.

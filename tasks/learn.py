@@ -20,12 +20,9 @@ from infra.runs.files import (
 )
 from infra.runs.run import RunRef
 from infra.runs.steps import Stored
-from policy import simulated
-from policy.chat.answers import KeptAnswers
-from policy.chat.contract import Sampling
 from policy.checkpoints import is_simulated
 from policy.child import OUT_OF_MEMORY, WARNING, run_child, vllm_python
-from policy.evaluation import Changes, evaluate, valid_gains
+from policy.evaluation import Changes, valid_gains
 from policy.grpo.launch import checkpoint_form, launcher, memory_advice, process_count
 from policy.grpo.train_spec import (
     CHECKPOINT,
@@ -36,12 +33,12 @@ from policy.grpo.train_spec import (
     resumed_steps,
 )
 from policy.rollouts import breakdown_of
-from tasks.artifacts import TrainingProgress
-from tasks.run import answering, close_engine, log, reporting
+from tasks.record import TrainingProgress
+from tasks.run import answering, close_engine, log, rollouts_of
 from tasks.step import step
 
 
-def _trained(run: RunRef, stage: int) -> dict[str, Any]:
+def _trained(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the weights of a stage, beside its data and the policy before it."""
     preset = run.preset
     return {
@@ -84,6 +81,8 @@ def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
     close_engine()
     show, out_of_memory = TrainingProgress(run, stage), []
     if is_simulated(spec.parent):
+        from policy import simulated
+
         return simulated.train(spec, show)
 
     def progress(entry: dict[str, Any]) -> None:
@@ -119,7 +118,7 @@ def one_gpu(training: TrainingSettings) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 
 
-def _answered(run: RunRef, stage: int) -> dict[str, Any]:
+def _answered(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the answers of a policy, beside its weights and the questions."""
     return {"answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
 
@@ -139,13 +138,10 @@ def evaluate_stage(run: RunRef, stage: int, checkpoint: Stored, validation: Stor
 
 def _evaluate(run: RunRef, stage: int, policy: Stored, validation: Stored) -> None:
     preset, instances, style = run.preset, VALIDATION.read(validation.path), run.preset.prompt_style
-    log_path = run.log("engine", stage)
+    log_path, partial = run.log("engine", stage), run.folder(stage) / PARTIAL_ROLLOUTS
     model = answering(str(policy.path), preset.task, instances, style, preset.engine, log_path)
-    partial = run.folder(stage) / PARTIAL_ROLLOUTS
-    answers = KeptAnswers(model, partial, {"model": policy.sha256, **preset.engine.decides})
-    progress = reporting(f"{run.folder(stage).name}: %d of {len(instances)} validation instances answered")
-    sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    rollouts = evaluate(answers, preset.task, instances, style, sampling, progress)
+    decides, tokens = {"model": policy.sha256, **preset.engine.decides}, preset.max_answer_tokens
+    rollouts = rollouts_of(model, decides, partial, preset.task, instances, style, tokens)
     run.write(ROLLOUTS, rollouts, stage, style, preset.environment)
 
 

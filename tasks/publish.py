@@ -1,15 +1,13 @@
 """Close a stage: manifest, results and report."""
 
-from typing import Any
-
 from prefect import task
 
 from envgen.errors import RunDirectoryError
+from infra.config.settings import run_name
 from infra.results import CurriculumResults
-from infra.run_status import run_name
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
-from infra.runs.run import Run, RunRef
+from infra.runs.run import RunRef
 from tasks.run import lost, task_options
 
 
@@ -19,18 +17,12 @@ def write_manifest(run: RunRef, stage: int) -> None:
 
     One that is there is left if it tells of these very steps: a run may have been cut off between a step that
     was done again and its manifest."""
-    wanted = step_facts(run.folder(stage))
-    stored = _manifest(run, stage)
-    if any(stored.get(name) != value for name, value in wanted.items()):
-        run.write(MANIFEST, manifest(run, stage), stage)
-
-
-def _manifest(run: Run, stage: int) -> dict[str, Any]:
-    """The manifest of a stage; empty if there is none that can be read."""
     try:
-        return run.read(MANIFEST, stage) if run.has(MANIFEST, stage) else {}
+        stored = run.read(MANIFEST, stage)
     except RunDirectoryError:
-        return {}
+        stored = {}
+    if any(stored.get(name) != value for name, value in step_facts(run.folder(stage)).items()):
+        run.write(MANIFEST, manifest(run, stage), stage)
 
 
 @task(**task_options("results"))

@@ -1,8 +1,6 @@
 """Keep a copy of a run under `ENVWRIGHT_REMOTE`, and start from the one that is there. A remote that is down
 costs no run."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -12,9 +10,7 @@ from envgen.errors import ConfigError, RunDirectoryError
 from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.runs.files import MANIFEST
-from infra.runs.fork import fork
 from infra.runs.run import Run
-from infra.runs.sync import pull, push
 from tasks.run import log, lost, task_options
 
 
@@ -31,16 +27,14 @@ def remote_of(directory: Path) -> str | None:
 
 def fetch_run(directory: Path) -> None:
     """Fetch what the remote has of a run and this machine has not; nothing if no remote is set."""
-    remote = remote_of(directory)
-    if remote:
+    if remote := remote_of(directory):
         _fetch(directory, remote)
 
 
 def copy_run(directory: Path) -> None:
     """Copy the finished stages of a run to the remote; nothing if none is set. What could not be sent goes
     with the next stage."""
-    remote = remote_of(directory)
-    if remote:
+    if remote := remote_of(directory):
         _copy(directory, remote)
 
 
@@ -49,6 +43,8 @@ def fork_run(root: Path, directory: Path, preset: Preset) -> None:
     either; RunDirectoryError if it is nowhere."""
     if directory.exists():
         return
+    from infra.runs.fork import fork
+
     shared = Run(directory=root)
     # The curricula of a comparison that begin on a machine at the same time fetch it once.
     with FileLock(root.parent / ".locks" / f"{root.name}.fetch.lock"):
@@ -64,24 +60,26 @@ def fork_run(root: Path, directory: Path, preset: Preset) -> None:
 
 @task(**task_options("fetch"))
 def _fetch(directory: Path, remote: str) -> None:
-    with _warned("nothing fetched from", remote, "the run goes on with what is here"):
+    from infra.runs.sync import pull
+
+    place = without_password(remote)
+    try:
         for name in pull(remote, directory):
-            log.info("%s fetched from %s/%s", name, without_password(remote), directory.name)
+            log.info("%s fetched from %s/%s", name, place, directory.name)
+    except ConfigError:
+        raise
+    except Exception as error:
+        lost(f"nothing fetched from {place}; the run goes on with what is here", error)
 
 
 @task(**task_options("copy"))
 def _copy(directory: Path, remote: str) -> None:
-    with _warned("not copied to", remote, "what is missing there goes with the next stage"):
-        sent = push(directory, remote)
-        log.info("%d files copied to %s/%s", sent, without_password(remote), directory.name)
+    from infra.runs.sync import push
 
-
-@contextmanager
-def _warned(problem: str, remote: str, consequence: str) -> Iterator[None]:
-    """Log whatever a file system raises as a warning."""
+    place = without_password(remote)
     try:
-        yield
+        log.info("%d files copied to %s/%s", push(directory, remote), place, directory.name)
     except ConfigError:
         raise
     except Exception as error:
-        lost(f"{problem} {without_password(remote)}; {consequence}", error)
+        lost(f"not copied to {place}; what is missing there goes with the next stage", error)

@@ -1,9 +1,9 @@
 """`@step` makes a function a step of a run: a Prefect task whose files are made once.
 
 The function writes files; the step returns what the first of them holds, or a `Stored` for data and weights:
-that is what the next step takes. Its key is a digest of the values it takes and of what `decides` says of the
-run. A step whose record has this key, and whose files are as it wrote them, is not done again: Prefect shows
-the state `Cached`.
+that is what the next step takes. Its key is a digest of the values it takes, and of what `decides` says of
+run and values, which replaces a value of the same name. A step whose record has this key, and whose files are
+as it wrote them, is not done again: Prefect shows the state `Cached`.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from infra.runs.run import RunRef
 from infra.runs.steps import Stored, run_step
 
 Body = Callable[..., dict[str, Any] | None]
-Decides = Callable[[RunRef, Any], dict[str, Any]]
+Decides = Callable[..., dict[str, Any]]
 
 
 def step(
     name: str,
     *writes: File[Any] | str,
-    decides: Decides = lambda run, stage: {},
+    decides: Decides = lambda *_: {},
     unfinished: str | None = None,
 ) -> Callable[[Body], Callable[..., Any]]:
     """Make a function of a run, the number of a stage and values of earlier steps a step; it may return facts
@@ -47,7 +47,7 @@ def step(
             record = run_step(
                 run.folder(stage),
                 name,
-                {**inputs, **decides(run, stage)},
+                {**inputs, **decides(run, stage, *values)},
                 tuple(_name(file) for file in writes),
                 lambda: body(run, stage, *values),
                 unfinished=unfinished,

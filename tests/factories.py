@@ -34,7 +34,7 @@ from infra.runs.publishing import results_with
 from infra.runs.run import RunRef, open_run
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
-from tasks.gate import judge
+from tasks.design import judge
 from tasks.learn import summarize
 
 MICRO = load_preset("micro")

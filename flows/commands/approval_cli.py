@@ -1,15 +1,14 @@
 """`envwright approve` and `envwright reject`: decide on a proposed config in a shell."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markdown import Markdown
 
 from envgen.errors import ConfigError
-from envgen.space import Space
 from envgen.terminal import console, say
 from flows.commands.terminal import RUN
-from infra.config.dotted import parse_override
+from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
 from infra.results import Decision, Verdict
 from infra.runs.files import CURRICULUM, PROPOSAL
@@ -66,7 +65,12 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
     check_open(run, stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
     seen, proposal = run.digest(PROPOSAL, stage), run.read(PROPOSAL, stage)
-    edit = _edited(run.preset.space, proposal.config.model_dump(mode="json"), edits)
+    edit = proposal.config.model_dump(mode="json")
+    for text in edits:
+        number, value = parse_override(text)
+        if "." not in number:
+            raise ConfigError(f"--set {text}: expected STRATUM.NUMBER=VALUE, for example 4.data_ratio=0.3")
+        set_field(edit[run.preset.space.key], number, value)
     who = {"comment": comment, "by": this_person()}
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=edit, **who)
     previous = previous_config(run, stage)
@@ -76,21 +80,6 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
     with exclusive(directory):
         store_decision(run, decision)
     _tell(run, decision)
-
-
-def _edited(space: Space, proposed: dict[str, Any], edits: list[str]) -> dict[str, Any]:
-    """Return the raw config that the edits make of the proposed one."""
-    strata = {name: dict(knobs) for name, knobs in proposed[space.key].items()}
-    for edit in edits:
-        key, value = parse_override(edit)
-        name, dot, knob = key.partition(".")
-        if not dot or name not in strata:
-            raise ConfigError(
-                f"--set {edit}: expected STRATUM.NUMBER=VALUE with a {space.noun} of {', '.join(strata)}, for"
-                f" example {next(iter(strata))}.data_ratio=0.3"
-            )
-        strata[name][knob] = value
-    return {space.key: strata}
 
 
 def _tell(run: RunRef, decision: Decision) -> None:

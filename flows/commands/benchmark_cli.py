@@ -3,19 +3,22 @@
 from typing import Annotated
 
 import typer
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from envgen.suites import ALL, Published
 from envgen.terminal import console, printable, say
-from flows.commands.terminal import JSON, number_table, print_json, start_orchestrator
-from flows.forms import takes_options
-from flows.parameters import BenchmarkOptions, chosen_benchmark
+from flows.commands.options import takes_options
+from flows.commands.terminal import JSON, number_table, print_json, show_log
+from flows.parameters import OptionsForm
 from infra.analysis.benchmark.results import BenchmarkResults, Score
-from infra.analysis.benchmark.spec import benchmark_directory
+from infra.analysis.benchmark.spec import BenchmarkSpec, benchmark_directory, planned
 from infra.formats import label, narrow
 from infra.runs.files import ROLLOUTS
+from policy.chat.engine_config import EngineConfig
+from policy.checkpoints import check_hub, check_model
 
 KINDS = ("valid", "optimal")
 WIDTH = 62
@@ -26,22 +29,27 @@ Model = Annotated[
         help="tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint."
     ),
 ]
-Data = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "Instances other than the shipped suite: .parquet, .jsonl of rows as the public data set has, or"
-            " its hub id."
-        )
-    ),
-]
+
+
+class BenchmarkOptions(OptionsForm, EngineConfig):
+    """How a model is asked; an endpoint runs its own engine."""
+
+    data: str | None = None
+    """Instances other than the shipped suite: .parquet, .jsonl of rows as the public data set has, or its hub
+    id."""
+    style: str | None = None
+    """Prompt style, as compact, in which the tiny policy was taught; left out, the context of a checkpoint
+    decides."""
+    answer_tokens: int | None = Field(default=None, ge=8, le=100_000)
+    """Longest answer: 8,192, or 128 in the compact style, if left out."""
+    limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Largest number of instances of each group; all if left out."""
 
 
 @takes_options(BenchmarkOptions)
 def benchmark(
     model: Model,
     options: BenchmarkOptions,
-    data: Data = "",
     name: Annotated[str, typer.Option(help="Name of the directory under runs/benchmarks.")] = "",
     json_: JSON = False,
 ) -> None:
@@ -51,13 +59,18 @@ def benchmark(
 
     Example: `envwright benchmark tiny`
     """
-    spec = chosen_benchmark(model, data, options)
+    chosen = options.model_dump()
+    engine = EngineConfig(**{name: chosen.pop(name) for name in EngineConfig.model_fields if name in chosen})
+    spec = planned(BenchmarkSpec(model=model, engine=engine, **chosen))
+    if not spec.endpoint:
+        check_model(spec.model)
+        check_hub(spec.model)
     directory = benchmark_directory(spec, name)
     say(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")
-    start_orchestrator()
-    from flows.benchmark import benchmark as benchmark_flow
+    from tasks.benchmark import answer_all
 
-    results = benchmark_flow(model, data, options, name)
+    show_log()
+    results = answer_all(directory, spec)
     if json_:
         return print_json(results)
     for table in benchmark_tables(results):

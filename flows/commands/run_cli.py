@@ -6,24 +6,25 @@ import typer
 
 from envgen.errors import ChildError
 from envgen.terminal import console, say
-from flows.commands.request import announce, show_dry_run, work_of, work_of_comparison
+from envgen.yaml_files import dump_yaml
+from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
-from flows.forms import takes_options
-from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
+from flows.compare_parameters import ComparisonOptions, chosen_comparison
+from flows.parameters import CurriculumOptions, chosen_curriculum
 from infra.analysis.results import read_comparison_results
-from infra.config.settings import Settings
-from infra.run_status import run_name
+from infra.config.preset import Preset
+from infra.config.settings import Settings, run_name
 from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import RunRef, checked_run, training_was_checked
-from policy.checkpoints import check_hub
+from policy.checkpoints import check_hub, resolve_model
+from policy.grpo.launch import INSTALL, missing_packages
 
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation for long runs.")]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Print the resolved preset, its optimizer steps and its tokens, and stop."
+        "--dry-run", help="Print the resolved preset, its optimizer steps and what it lacks here, and stop."
     ),
 ]
 Jobs = Annotated[
@@ -47,7 +48,6 @@ def run(
     options: CurriculumOptions,
     name: Name = "",
     dry_run: DryRun = False,
-    yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Run one curriculum on this machine; the same command continues a run that was cut off.
@@ -57,7 +57,7 @@ def run(
     resolved, name = chosen_curriculum(preset, name, options)
     directory = Settings().run_directory(name)
     if dry_run:
-        return show_dry_run(resolved, console, json_)
+        return _show_dry_run(resolved, json_)
     run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
     if not training_was_checked(directory, resolved):
         resolved.plan()
@@ -65,7 +65,6 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
-    announce(work_of(run.preset, run.preset.stages), yes)
     check_hub(run.preset.model)
     start_orchestrator()
     from flows.commands.tables import rates_table
@@ -87,6 +86,32 @@ def run(
         raise typer.Exit(WAITING)
 
 
+def _show_dry_run(preset: Preset, json_: bool = False) -> None:
+    """Print the preset, what the installed TRL makes of its options, and the length of its prompts.
+
+    ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
+    """
+    resolve_model(preset.model)
+    plan = preset.plan()
+    resolved = preset.model_copy(update={"engineer": preset.effective_engineer()})
+    if json_:
+        return print_json({"preset": resolved, "training": plan})
+    lines = [dump_yaml(resolved.model_dump(mode="json"))]
+    if plan is not None:
+        lines.append(
+            f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts"
+            f" at a time, {plan.optimizer_steps} optimizer steps a stage"
+        )
+    if (tokens := preset.prompt_tokens()) is not None:
+        lines.append(f"the longest prompt has {tokens} tokens")
+    lines += [
+        f"not installed here, and needed for {setting}: {INSTALL[package]}"
+        for package, setting in missing_packages(preset.trl, preset.training).items()
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 @takes_options(ComparisonOptions)
 def compare(
     preset: Annotated[
@@ -99,7 +124,6 @@ def compare(
     options: ComparisonOptions,
     jobs: Jobs = None,
     name: Name = "",
-    yes: Yes = False,
     json_: JSON = False,
 ) -> None:
     """Compare engineers (model, rule, random, fixed) from a shared stage 0, with 95 % intervals.
@@ -116,7 +140,6 @@ def compare(
         highlight=False,
         soft_wrap=True,
     )
-    announce(work_of_comparison(spec), yes)
     check_hub(spec.preset.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table

@@ -1,8 +1,7 @@
-"""What commands print: tables and trees."""
+"""Tables of results, as the terminal shows them."""
 
 from rich.table import Table
 
-from envgen.breakdown import Difference, Rate
 from flows.commands.terminal import number_table
 from infra.analysis.comparison.page import conclusion, conclusion_of_best
 from infra.analysis.results import ComparisonResults
@@ -40,37 +39,18 @@ def comparison_table(results: ComparisonResults) -> Table:
     judged = f"{results.stages} stages, validation on {results.instances} instances"
     title = f"{results.comparison}: {judged}, {shared[results.stage_0]}"
     headings = [_HEADINGS.get(name) or name.replace("against", "to") for name in rows.columns]
-    table = number_table(headings, title, _caption(results), ("rate",))
-    table.caption_justify = "left"
-    label = table.columns[0]
-    label.no_wrap, label.overflow, label.min_width = False, "fold", 14
-    for arm, seeds, rate, final, *numbers in rows.itertuples(index=False, name=None):
-        first = [arm, seeds, rate] if rate == "valid" else ["", "", _short(rate)]
-        table.add_row(*first, narrow(final) or "-", *map(_cell, numbers))
-    return table
-
-
-def _caption(results: ComparisonResults) -> str:
-    """What the table's columns are, who is ahead, and which curricula failed."""
-    best = f", and {results.best} ones ({_short(results.best)})" if results.best else ""
-    bases = ", ".join(f"to {base}" for base in results.differences("valid"))
-    differences = f" {bases}: points, paired by seed and instance." if bases else ""
     failed = ", ".join(child.name for child in results.failed)
     lines = [
-        f"Valid answers{best} in % at the end;"
-        f"{differences} [95 % intervals] over {sampled(results.arms)}. Tokens and time: a run, without the"
-        " shared stage 0.",
+        "Final: at the end; to another engineer: points, paired by seed and instance. [95 % intervals] over"
+        f" {sampled(results.arms)}. Tokens and time: a run, without the shared stage 0.",
         conclusion(results),
         conclusion_of_best(results),
         f"! failed: {failed}." if failed else "",
     ]
-    return "\n".join(filter(None, lines))
-
-
-def _short(rate: str) -> str:
-    """A word for a rate in the room that the table has."""
-    return rate if len(rate) <= 3 else f"{rate[:3]}."
-
-
-def _cell(cell: Rate | Difference | str | None) -> str:
-    return cell if isinstance(cell, str) else narrow(cell)
+    table = number_table(headings, title, "\n".join(filter(None, lines)), ("rate",))
+    table.caption_justify = "left"
+    for arm, seeds, rate, final, *numbers in rows.itertuples(index=False, name=None):
+        first = [arm, seeds, rate] if rate == "valid" else ["", "", f"{rate[:3]}."]
+        cells = [cell if isinstance(cell, str) else narrow(cell) for cell in numbers]
+        table.add_row(*first, narrow(final) or "-", *cells)
+    return table

@@ -75,33 +75,24 @@ def row_table(noun: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def fitted(table: Table, spared: Iterable[str], room: int) -> int:
-    """Take columns out of a table until it fits into `room` characters a line: those that `spared` names, the
-    first first; the caption then says which. Returns how many it then needs to break no cell."""
+    """Take columns out of a table, in the order of `spared`, until it breaks no cell in `room` characters a
+    line; return how many it then needs."""
 
     def needed() -> int:
         return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
 
-    left_out = []
     for name in spared:
-        if needed() <= room:
-            break
-        columns = [column for column in table.columns if column.header != name]
-        left_out += [name] if len(columns) < len(table.columns) else []
-        table.columns = columns
-    if left_out:
-        note = f"A wider terminal also shows: {', '.join(left_out)}."
-        table.caption, table.caption_justify = f"{table.caption}\n{note}" if table.caption else note, "left"
+        if needed() > room:
+            table.columns = [column for column in table.columns if column.header != name]
     return needed()
 
 
-def print_whole(table: Table, spared: Iterable[str]) -> None:
-    """Print a table without breaking a cell that is not to be wrapped. A terminal that is too narrow does
-    without columns, see `fitted`; a file or a pipe has them all."""
+def print_whole(table: Table, spared: Iterable[str] = ()) -> None:
+    """Print a table without breaking a cell. A terminal that is too narrow does without `spared` columns; a
+    file or a pipe has them all."""
     room, spared = (console.width, spared) if console.is_terminal else (WIDEST, ())
-    needed, wraps = fitted(table, spared, room), any(not column.no_wrap for column in table.columns)
-    width = room if wraps else max(room, needed)
     # A terminal that is called dumb takes a width only with a height.
-    Console(width=width, height=console.height).print(table)
+    Console(width=max(room, fitted(table, spared, room)), height=console.height).print(table)
 
 
 class ConsoleHandler(logging.Handler):

@@ -9,8 +9,9 @@ from rich.table import Table
 
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
+from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, plain_table, print_json, show_log
-from flows.forms import OptionsForm, takes_options
+from flows.parameters import OptionsForm
 from infra.config.recipe import load_recipe, recipe_fields
 from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model

@@ -90,7 +90,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """`required`: a person decides on each proposed config before the next stage. Left out: as in the run
     that is continued."""
     model: str = Field(pattern=r"^[^\x00-\x1f]{1,500}$")
-    """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id."""
+    """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id, whose commit is
+    fixed when a run begins."""
     seed: Seed = 0
     """Seed of everything random but the validation set. The same preset and seed give the same data sets."""
     stage0_seed: Seed | None = None

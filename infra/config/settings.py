@@ -15,6 +15,8 @@ from envgen.errors import ConfigError, excerpt
 # SQLAlchemy takes passwords with a slash or an @ in them.
 _LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
+TAG = "envwright"
+"""Tag of every flow run of ours in Prefect."""
 RESERVED = ("benchmarks", "mlartifacts", "mlflow.db")
 """What else lies in the runs folder, besides files that start with a dot."""
 _PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -77,6 +79,12 @@ class Settings(BaseSettings):
         if near := difflib.get_close_matches(run, names, n=3):
             raise ConfigError(f"{directory}: no such run; did you mean {' or '.join(map(repr, near))}?")
         return directory
+
+
+def run_name(directory: Path) -> str:
+    """Return the RUN of commands: the path of a run in the runs folder, or all of its path."""
+    runs, path = Settings().runs.resolve(), directory.resolve()
+    return str(path.relative_to(runs)) if path.is_relative_to(runs) else str(path)
 
 
 def without_password(text: object) -> str:

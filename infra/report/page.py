@@ -17,10 +17,11 @@ from envgen.environment import Environment
 from envgen.errors import RunDirectoryError
 from envgen.space import Space
 from infra import figures, formats, tables
+from infra.config.settings import run_name
 from infra.formats import count, interval, percent, points
 from infra.report import examples
 from infra.results import CurriculumResults
-from infra.run_status import resume_command, run_name
+from infra.run_status import resume_command
 from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run
 from infra.summary import advice, headlines, notes

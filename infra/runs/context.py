@@ -5,6 +5,7 @@ from typing import Any
 
 from engineer.answer import MAX_RATIONALE
 from engineer.context import Answered, DesignContext, StageRecord
+from envgen.breakdown import Breakdown
 from infra.config.preset import Preset
 from infra.runs.files import BREAKDOWN, CHANGES, CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG
 from infra.runs.run import Run, RunRef
@@ -18,13 +19,12 @@ _OF_THE_MACHINE = (
 """Beginnings of options that say where training runs and what it leaves behind; some hold secrets."""
 
 
-def design_context(run: RunRef, stage: int) -> DesignContext:
-    """What the engineer may read after a stage."""
-    records = [_record(run, number) for number in range(stage + 1)]
+def design_context(run: RunRef, stage: int, breakdown: Breakdown) -> DesignContext:
+    """What the engineer may read after a stage with this breakdown."""
     return DesignContext(
         space=run.preset.space,
-        current=records[-1],
-        history=tuple(records[:-1]),
+        current=_record(run, stage, breakdown),
+        history=tuple(_record(run, number, run.read(BREAKDOWN, number)) for number in range(stage)),
         state=run.read(ENGINEER_STATE, stage - 1) if stage else {},
         previous_rationale=_rationale(run, stage - 1) if stage else "",
         stages=run.preset.stages,
@@ -65,13 +65,13 @@ def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, A
     }
 
 
-def _record(run: Run, number: int) -> StageRecord:
+def _record(run: Run, number: int, breakdown: Breakdown) -> StageRecord:
     log = run.read(TRAINING_LOG, number)
     return StageRecord(
         stage=number,
         parent=run.parent(number),
         config=run.read(CONFIG, number),
-        breakdown=run.read(BREAKDOWN, number),
+        breakdown=breakdown,
         advantage=stratum_means(log, "advantage"),
         zero_variance=stratum_means(log, "zero_variance"),
         answered={

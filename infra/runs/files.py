@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from engineer.engineers.plain import RESULTS as RESULTS_NAME
 from engineer.gate import GateDecision
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
@@ -74,6 +73,8 @@ class Curriculum(Frozen):
     preset: Preset
     preset_digest: str
     """Of all fields that an existing run holds fast; the same after the run was extended."""
+    commit: str = ""
+    """Of a base policy from the hub, fixed when the run begins; empty for a folder."""
 
 
 _NO_RUN = (
@@ -83,7 +84,7 @@ COMPARISON = "comparison.json"
 """In the folder of a comparison: what it compares."""
 # Of a run.
 CURRICULUM = _json_file("curriculum.json", Curriculum, _NO_RUN, "move the directory away")
-RESULTS = _json_file(RESULTS_NAME, CurriculumResults, _NO_RUN)
+RESULTS = _json_file("results.json", CurriculumResults, _NO_RUN)
 REPORT = File("report.html", read_text, write_html)
 VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2, stored=True)
 

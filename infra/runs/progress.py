@@ -1,12 +1,11 @@
-"""The progress of a run: its log, `logs/run.log`, and how long it still takes at its present pace."""
+"""The log of a run: `logs/run.log`."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from envgen.terminal import printable
-from infra.runs.files import RESULTS
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 
 NAME = "run"
 _log = logging.getLogger("envwright")
@@ -47,13 +46,3 @@ def new_lines(run: Run, start: int) -> tuple[list[str], int]:
         return [], 0
     end = text.rfind(b"\n") + 1
     return text[:end].decode("utf-8", "replace").splitlines(), start + end
-
-
-def seconds_left(run: RunRef, stage: int) -> float | None:
-    """Return the seconds that a run still takes from a stage on, if every stage takes as long as the complete
-    ones before it did on average; None before the first."""
-    stages = run.read(RESULTS).stages[:stage] if stage and run.has(RESULTS) else ()
-    if not stages:
-        return None
-    mean = sum(sum(result.seconds.values()) for result in stages) / len(stages)
-    return mean * (run.preset.stages - stage)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from engineer.gate import BASE_POLICY
-from infra.config.versions import code_version, library_versions, machine
 from infra.results import CurriculumResults, StageResult, TrainingSummary
 from infra.runs.files import (
     BREAKDOWN,
@@ -26,6 +25,8 @@ from policy.evaluation import gains
 
 def manifest(run: RunRef, number: int) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
+    from infra.config.versions import code_version, library_versions, machine
+
     proposal = run.read(PROPOSAL, number)
     followed = [file for file in (PROPOSAL, DECISION) if run.has(file, number - 1)]
     return {

@@ -29,7 +29,7 @@ from infra.runs.files import (
     file_state,
 )
 from infra.runs.steps import Stored, policy_identity, read_record
-from policy.checkpoints import resolve_model
+from policy.checkpoints import check_hub, hub_folder, resolve_model
 from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
 
@@ -44,6 +44,11 @@ class Run(Frozen):
     None for the run itself."""
 
     directory: Path
+
+    @property
+    def commit(self) -> str:
+        """Commit of a base policy from the hub; empty for a folder."""
+        return self.read(CURRICULUM).commit if self.has(CURRICULUM) else ""
 
     def folder(self, stage: int | None = None) -> Path:
         """Return the folder of the run or of a stage."""
@@ -121,8 +126,11 @@ class RunRef(Run):
         return self.directory.name
 
     def policy(self, number: int) -> str:
-        """The model that stage `number` made; the base policy for -1."""
-        return resolve_model(self.preset.model) if number == BASE_POLICY else str(self.checkpoint(number))
+        """The folder of the model that stage `number` made; of the base policy for -1."""
+        if number != BASE_POLICY:
+            return str(self.checkpoint(number))
+        name = resolve_model(self.preset.model)
+        return hub_folder(name, self.commit) if self.commit else name
 
     def model(self, number: int) -> Stored:
         """That model with the digest of its files; a hub id stands for itself."""
@@ -136,7 +144,9 @@ class RunRef(Run):
         )
 
     def identity(self, number: int) -> str:
-        """The digest of that model's files; a hub id stands for itself."""
+        """The digest of that model's files, or hub id and commit."""
+        if number == BASE_POLICY and self.commit:
+            return f"{self.preset.model}@{self.commit}"
         record = None if number == BASE_POLICY else read_record(self.folder(number), "train")
         return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
 
@@ -175,12 +185,13 @@ def open_run(directory: Path, preset: Preset) -> Curriculum:
     does."""
     current, run = checked_run(directory, preset), Run(directory=directory)
     if not run.has(CURRICULUM):
-        run.write(CURRICULUM, current)
+        run.write(CURRICULUM, current.model_copy(update={"commit": check_hub(preset.model)}))
         return current
-    stored = run.read(CURRICULUM).preset
+    curriculum = run.read(CURRICULUM)
+    stored = curriculum.preset
     longest = {"approval": current.preset.approval, "stages": max(stored.stages, preset.stages)}
     if (extended := stored.model_copy(update=longest)) != stored:
-        run.write(CURRICULUM, new_curriculum(directory.name, extended))
+        run.write(CURRICULUM, curriculum.model_copy(update={"preset": extended}))
     return current
 
 

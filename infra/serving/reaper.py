@@ -1,4 +1,4 @@
-"""Mark flow runs as crashed whose process is gone, so that they can be retried.
+"""Mark our flow runs as crashed whose process is gone, so that they can be retried.
 
 Prefect's automation for this also hits runs that were just suspended, because it handles events in order of
 arrival. `python -m infra.serving.reaper` does it for the configured server.
@@ -17,8 +17,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.events.filters import EventFilter
 from prefect.states import Crashed
 
-TAG = "envwright"
-"""Tag of our flow runs; the reaper leaves all others alone."""
+from infra.config.settings import TAG
+
 _BEAT = "prefect.flow-run.heartbeat"
 _GOING = {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}, "tags": {"all_": [TAG]}}
 _SILENCE = {"RUNNING": timedelta(seconds=120), "PENDING": timedelta(seconds=900)}

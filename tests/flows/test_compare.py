@@ -12,7 +12,7 @@ import pytest
 from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError, RunDirectoryError
 from envgen.files import write_text
-from flows.compare import _complain, _run_all, _todo
+from flows.compare import _complain, _is_done, _run_all
 from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset
@@ -20,16 +20,15 @@ from infra.runs.files import ROLLOUTS
 from infra.runs.run import RunRef
 from infra.runs.steps import StepRecord, step_key
 from policy.devices import share_of_cores
+from tasks.compare import run_each
 from tasks.data import generate, make_validation
 from tasks.learn import evaluate_stage, evaluate_start, summarize, train
-from tasks.run import run_each
 
 CHILDREN = plan("micro", ["fixed", "random", "levels", "frontier"], [0, 1]).children
 
 
-def test_every_child_is_started_at_most_so_many_at_a_time():
-    running, most, ended, told = set(), [], [], []
-    lock = threading.Lock()
+def test_at_most_so_many_children_run_at_a_time_and_one_that_fails_takes_no_other_with_it():
+    running, most, errors, told, lock = set(), [], {}, [], threading.Lock()
 
     def start(child: Child) -> None:
         with lock:
@@ -38,33 +37,18 @@ def test_every_child_is_started_at_most_so_many_at_a_time():
         time.sleep(0.02)
         with lock:
             running.remove(child.name)
-
-    def note(child: Child, error: BaseException | None, stands: str) -> None:
-        ended.append((child.name, error))
-        told.append(stands)
-
-    run_each(CHILDREN, 3, start, note, lambda: None)
-    assert max(most) <= 3
-    assert sorted(ended) == sorted((child.name, None) for child in CHILDREN)
-    assert told[0].startswith("1 of 8, about ")
-    assert told[-1] == "8 of 8"
-
-
-def test_a_child_that_fails_takes_no_other_with_it():
-    ended = {}
-
-    def start(child: Child) -> None:
         if child.name == "random-s0":
             raise RuntimeError("out of memory")
 
-    def note(child: Child, error: BaseException | None, _: str) -> None:
-        assert threading.current_thread() is threading.main_thread(), (
-            "what is published is published by one thread"
-        )
-        ended[child.name] = str(error or "")
+    def note(child: Child, error: BaseException | None, progress: str) -> None:
+        assert threading.current_thread() is threading.main_thread(), "one thread publishes"
+        errors[child.name] = str(error or "")
+        told.append(progress)
 
-    run_each(CHILDREN, 2, start, note, lambda: None)
-    assert ended == {child.name: "" for child in CHILDREN} | {"random-s0": "out of memory"}
+    run_each(CHILDREN, 3, start, note, lambda: None)
+    assert max(most) <= 3
+    assert errors == {child.name: "" for child in CHILDREN} | {"random-s0": "out of memory"}
+    assert told == [f"{number} of 8" for number in range(1, 9)]
 
 
 def test_an_interruption_stops_what_runs_and_starts_nothing_more():
@@ -118,12 +102,12 @@ def test_a_finished_child_whose_record_was_lost_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     spec = plan("micro", ["fixed", "random", "levels"], [0])
-    fixed, random, levels = spec.children
+    random = spec.children[1]
     monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
     (tmp_path / random.name / "stage-01").mkdir(parents=True)
     (tmp_path / random.name / "stage-01" / "manifest.json").touch()
-    assert _todo(tmp_path, [fixed, random, levels]) == [random, levels]
-    assert _todo(tmp_path, [fixed]) == []
+    done = [child for child in spec.children if _is_done(tmp_path / child.name, child)]
+    assert done == [spec.children[0]]
 
 
 def play_stage_0(directory: Path, preset: Preset) -> None:

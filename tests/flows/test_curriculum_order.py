@@ -101,49 +101,36 @@ def answer(directory: Path, verdict: Verdict) -> None:
 FIRST, SECOND = Turn(0, DEFAULT, BASE_POLICY), Turn(1, proposed(0), 0)
 
 
-def test_every_stage_trains_the_policy_before_it_on_the_config_proposed_there(play):
-    assert play(stages=3) == Played([FIRST, SECOND, Turn(2, proposed(1), 1)], 3)
+@pytest.mark.parametrize(
+    ("drops", "gate", "turns"),
+    [
+        ((), "off", [FIRST, SECOND, Turn(2, proposed(1), 1)]),
+        ((1,), "rollback", [FIRST, SECOND, Turn(2, proposed(1), 0), Turn(3, proposed(2), 2)]),
+        ((0, 1), "rollback", [FIRST, Turn(1, proposed(0), BASE_POLICY), Turn(2, proposed(1), BASE_POLICY)]),
+    ],
+    ids=["the policy before it", "after a drop the one before that", "after two the base policy"],
+)
+def test_every_stage_trains_on_the_config_proposed_before_it(play, drops, gate, turns: list[Turn]):
+    assert play(*drops, stages=len(turns), engineer__gate=gate) == Played(turns, len(turns))
 
 
-def test_after_a_drop_the_stage_before_it_is_trained_again(play):
-    back_to_first = [FIRST, SECOND, Turn(2, proposed(1), 0), Turn(3, proposed(2), 2)]
-    assert play(1, stages=4, engineer__gate="rollback").turns == back_to_first
-
-
-def test_two_drops_lead_back_to_the_base_policy(play):
-    turns = play(0, 1, stages=3, engineer__gate="rollback").turns
-    assert [turn.parent for turn in turns] == [BASE_POLICY] * 3
-
-
-def test_a_run_waits_for_a_decision_and_goes_on_with_it(
-    play, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("verdict", "turns"), [("approve", [SECOND]), ("reject", [Turn(1, DEFAULT, 0)]), ("stop", [])]
+)
+def test_a_run_waits_for_a_decision_and_follows_it(
+    play, tmp_path: Path, caplog: pytest.LogCaptureFixture, verdict: Verdict, turns: list[Turn]
 ):
     caplog.set_level(logging.INFO, "envwright")
     assert play(approval="required") == Played([FIRST], 1)
     assert play(approval="required") == Played([], 1), "still nobody has decided"
-    answer(tmp_path / "run", "approve")
+    answer(tmp_path / "run", verdict)
     caplog.clear()
-    assert play(approval="required") == Played([SECOND], 2)
+    assert play(approval="required") == Played(turns, 1 + len(turns))
     assert "1 of 2 stages are complete" in caplog.text
-    assert "stage 1 (2 of 2)" in caplog.text
+    assert ("stage 1 (2 of 2)" in caplog.text) is bool(turns)
     assert "stage 0 (1 of 2)" not in caplog.text, "it would read like a new run"
-
-
-def test_a_rejected_proposal_leaves_the_config_that_was_there(play, tmp_path: Path):
-    play(approval="required")
-    answer(tmp_path / "run", "reject")
-    assert play(approval="required").turns == [Turn(1, DEFAULT, 0)]
-
-
-def test_a_stopped_run_ends_with_the_stage_that_it_has_also_when_it_is_called_again(
-    play, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    caplog.set_level(logging.INFO, "envwright")
-    play(approval="required")
-    answer(tmp_path / "run", "stop")
-    assert play(approval="required") == Played([], 1)
-    assert "stage 1 (2 of" not in caplog.text
-    assert play(approval="required", stages=3) == Played([], 1)
+    if not turns:
+        assert play(approval="required", stages=3) == Played([], 1)
 
 
 def test_a_run_that_is_given_more_stages_goes_on_with_the_proposal_of_its_last_one(play):

@@ -7,14 +7,11 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 
 from envgen.errors import ConfigError, ModelError
-from flows.benchmark import benchmark
 from flows.compare import compare
+from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from flows.curriculum import curriculum
-from flows.forms import options_of
 from flows.parameters import (
-    ComparisonOptions,
     CurriculumOptions,
-    chosen_comparison,
     chosen_curriculum,
 )
 from infra.analysis.spec import open_comparison
@@ -23,7 +20,7 @@ from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
 
 
-@pytest.mark.parametrize("flow", [curriculum, compare, benchmark])
+@pytest.mark.parametrize("flow", [curriculum, compare])
 def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
     schema = parameter_schema(flow.fn)
     assert all(
@@ -72,12 +69,16 @@ def test_the_name_of_a_comparison_stands_for_all_of_it(tmp_path: Path, monkeypat
         chosen_comparison("mine", "", ComparisonOptions(seeds=[4]))
 
 
-def test_weights_that_are_not_there_are_said_before_anything_runs():
-    settings = {"model": "./nowhere"}
+@pytest.mark.parametrize(
+    ("chosen", "options"),
+    [
+        (chosen_curriculum, CurriculumOptions(settings={"model": "./nowhere"})),
+        (chosen_comparison, ComparisonOptions(model="./nowhere")),
+    ],
+)
+def test_weights_that_are_not_there_are_named_before_anything_runs(chosen, options):
     with pytest.raises(ModelError, match="no checkpoint there"):
-        chosen_curriculum("micro", "", CurriculumOptions(settings=settings))
-    with pytest.raises(ModelError, match="no checkpoint there"):
-        chosen_comparison("micro", "", ComparisonOptions(model="./nowhere"))
+        chosen("micro", "", options)
 
 
 def test_options_override_the_preset_and_what_is_left_out_keeps_its_value():
@@ -94,11 +95,6 @@ def test_stored_parameters_mean_the_same_when_they_are_read_again():
     stored = json.loads(options.model_dump_json())
     assert stored == {"engineer": "random", "settings": {"instances": 24}}
     assert CurriculumOptions.model_validate(stored).overrides == options.overrides
-
-
-def test_a_bad_option_names_the_field_and_the_value():
-    with pytest.raises(ConfigError, match=r"stages: .*greater than or equal to 1 \(got 0\)"):
-        options_of(CurriculumOptions, {"stages": 0, "seed": None})
 
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():

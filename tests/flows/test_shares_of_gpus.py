@@ -1,27 +1,16 @@
 """Curricula of a comparison that run side by side each see GPUs of their own."""
 
-import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from envgen.errors import ChildError, ConfigError
+from envgen.errors import ConfigError
 from flows.compare import Curricula, compare, gpus_needed
-from flows.parameters import ComparisonOptions
+from flows.compare_parameters import ComparisonOptions
 from infra.config.preset import load_preset
 from policy.devices import VISIBLE, Shares, visible_devices
-from tasks.run import run_each
-
-NOTES = """
-import os, sys, time
-from pathlib import Path
-if "prefect.flow_engine" in sys.orig_argv:
-    name, folder = os.environ["PREFECT__FLOW_RUN_ID"], Path(os.environ["NOTES"])
-    (folder / name).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "not set"))
-    while len(list(folder.iterdir())) < int(os.environ["AT_ONCE"]):
-        time.sleep(0.01)
-    os._exit(name.startswith("fails"))
-"""
 
 
 @pytest.mark.parametrize(
@@ -91,68 +80,37 @@ def test_what_a_curriculum_needs_is_what_trains_or_what_answers():
     assert gpus_needed(preset.model_copy(update={"engine": engine})) == 3
 
 
-@pytest.fixture
-def children(tmp_path: Path, monkeypatch):
-    """Makes children that note which GPUs they see, and end when so many have begun."""
-    (tmp_path / "path").mkdir()
-    (tmp_path / "path" / "sitecustomize.py").write_text(NOTES)
-    (tmp_path / "notes").mkdir()
-    paths = [str(tmp_path / "path"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+@pytest.mark.parametrize(
+    ("visible", "jobs", "expected"),
+    [
+        ("3,GPU-b,1,0", 2, ["3,GPU-b", "1,0"]),
+        ("0,1", 3, ["0", "1", "0"]),
+        ("", 2, [None, None]),
+        ("0,1", 1, [None]),
+    ],
+    ids=["other GPUs", "more curricula than GPUs", "no GPU", "one job"],
+)
+def test_curricula_side_by_side_are_told_their_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, jobs: int, expected: list[str | None]
+):
+    def start(module: str, arguments: list[str], variables: dict[str, str], **streams: object) -> None:
+        devices.append(variables.get(VISIBLE))
 
-    def run(visible: str | None, jobs: int, names: list[str], at_once: int) -> dict[str, str]:
-        monkeypatch.setenv("AT_ONCE", str(at_once))
-        monkeypatch.delenv(VISIBLE, raising=False)
-        if visible is not None:
-            monkeypatch.setenv(VISIBLE, visible)
-        curricula = Curricula(tmp_path / "c", None, Shares.visible(jobs, 1), {})
-        errors = {}
-
-        def start(name: str) -> None:
-            with curricula.process(name, name, name) as process:
-                if process.wait():
-                    raise ChildError(name)
-
-        def ended(name: str, error: BaseException | None, stands: str) -> None:
-            errors[name] = error
-
-        run_each(names, jobs, start, ended, lambda: None)
-        failed = {name for name, error in errors.items() if isinstance(error, ChildError)}
-        assert failed == {name for name in names if name.startswith("fails")}
-        return {path.name: path.read_text() for path in (tmp_path / "notes").iterdir()}
-
+    devices: list[str | None] = []
+    monkeypatch.setenv(VISIBLE, visible)
+    monkeypatch.setattr("flows.compare.start_child", start)
+    monkeypatch.setattr("flows.compare.stop_child", lambda *_: None)
+    curricula = Curricula(tmp_path, None, Shares.visible(jobs, 1), {})
     # The address is only handed on; nobody has to listen there.
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
-        yield run
-
-
-def test_children_side_by_side_see_other_gpus(children):
-    seen = children("3,GPU-b,1,0", 2, ["a", "b"], 2)
-    assert sorted(seen.values()) == ["1,0", "3,GPU-b"]
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), ExitStack() as running:
+        for number in range(jobs):
+            running.enter_context(curricula.process(f"run-{number}", "a run", "id"))
+    assert devices == expected
 
 
-def test_a_child_that_failed_gives_its_gpu_to_the_next(children):
-    seen = children("5,6", 2, ["fails-a", "b", "c", "fails-d", "e"], 1)
-    assert len(seen) == 5
-    assert set(seen.values()) <= {"5", "6"}
-
-
-def test_more_children_than_gpus_share_and_it_is_said(children, caplog):
+def test_gpus_that_are_shared_are_named_with_the_remedy(monkeypatch, caplog):
+    monkeypatch.setenv(VISIBLE, "0,1")
     with caplog.at_level("INFO", logger="envwright"):
-        seen = children("0,1", 3, ["a", "b", "c"], 3)
-    assert sorted(seen.values()) in (["0", "0", "1"], ["0", "1", "1"])
+        Shares.visible(3, 1)
     assert "3 curricula at a time share the GPUs 0 and 1" in caplog.text
     assert "lower --jobs to 2" in caplog.text
-
-
-@pytest.mark.parametrize(("visible", "jobs", "expected"), [("", 2, ""), ("0,1", 1, "0,1")])
-def test_without_gpus_or_for_one_job_nothing_is_set(children, visible: str, jobs: int, expected: str):
-    assert children(visible, jobs, ["a"], 1) == {"a": expected}
-
-
-@pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has GPUs")
-def test_on_a_machine_without_gpus_the_variable_stays_unset(children):
-    assert children(None, 2, ["a", "b"], 2) == {"a": "not set", "b": "not set"}

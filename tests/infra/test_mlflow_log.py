@@ -18,8 +18,7 @@ from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.lock import exclusive
 from infra.runs.run import RunRef
-from tasks.artifacts import TrainingProgress
-from tasks.record import record_stages, record_start, recorded
+from tasks.record import TrainingProgress, record_stages, record_start, recorded
 from tasks.run import Throttle
 
 
@@ -37,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def client(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr("tasks.artifacts.Throttle", lambda: Throttle(0))
+    monkeypatch.setattr("tasks.record.Throttle", lambda: Throttle(0))
     return MlflowClient(store)
 
 
@@ -152,13 +151,15 @@ def test_an_error_or_a_signal_ends_what_was_running(
     assert [runs[stage].info.status for stage in (None, "0", "1")] == [status, "FINISHED", status]
 
 
-def test_a_comparison_that_is_called_again_has_each_point_once(client: MlflowClient, tmp_path: Path):
-    ids = mlflow_log.start_comparison(tmp_path, "compared", "micro", {})
-    for last in (0.75, 0.75, 0.5):
-        mlflow_log.log_comparison(ids, {"valid/fixed": [(0, 0.25), (1, last)]}, "so far", [])
-    run = client.get_run(ids.run)
-    assert points(client, run, "valid/fixed") == [(0, 0.25), (1, 0.5), (1, 0.75)]
-    assert run.data.metrics["valid/fixed"] == 0.5
+def test_a_comparison_that_is_called_again_has_one_run(client: MlflowClient, tmp_path: Path):
+    page = tmp_path / "comparison.html"
+    page.write_text("the page")
+    calls = [mlflow_log.start_comparison(tmp_path, "compared", "micro") for _ in range(2)]
+    for ids, note in zip(calls, ("so far", "at the end"), strict=True):
+        mlflow_log.log_comparison(ids, note, [page])
+    assert calls[0] == calls[1]
+    assert client.get_run(calls[0].run).data.tags["mlflow.note.content"] == "at the end"
+    assert [file.path for file in client.list_artifacts(calls[0].run)] == [page.name]
 
 
 def traced(run: RunRef, **more: object) -> None:

@@ -10,7 +10,7 @@ from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.breakdown import Difference
 from envgen.config import EnvConfig
-from flows.parameters import ComparisonOptions, chosen_comparison
+from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from infra.config.dotted import parse_override
 from infra.config.preset import load_preset
 from infra.markdown import result_markdown

@@ -177,10 +177,6 @@ def shows_in_mlflow(runs: Path) -> None:
         if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
     )
     assert nested == ["fixed-s3", "random-s3", "shared"]
-    history = client.get_metric_history(parent.info.run_id, "valid/random")
-    assert [metric.step for metric in history] == [0, 1, 2], "step 0 is the base policy, as for a curriculum"
-    values = parent.data.metrics
-    assert values["final_valid_low/random"] < values["final_valid/random"] < values["final_valid_high/random"]
     [shared] = [run for run in found if run.info.run_name.endswith("shared")]
     assert shared.data.tags["level"] == "shared stage", "no curriculum that an engineer is compared by"
     assert "Against fixed, in valid rate at the end" in parent.data.tags["mlflow.note.content"]

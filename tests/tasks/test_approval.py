@@ -1,18 +1,17 @@
 """A person's decision: what is stored, what follows, and what can never count as one."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from factories import finished_run
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
-from envgen.mapf.prompts import PromptStyle
 from flows.approval import approval_form
 from infra.config.preset import load_preset
-from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL, VALIDATION
+from infra.runs.files import CONFIG, DECISION, PROPOSAL
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import RunRef
 
@@ -31,27 +30,16 @@ PREVIOUS, PROPOSED = config_of(0.25, 0.25, 0.25, 0.25), config_of(0.1, 0.3, 0.3,
 @pytest.fixture
 def run(tmp_path: Path) -> RunRef:
     """A run whose stage 0 has proposed."""
-    ref = RunRef(directory=tmp_path / "mine", preset=load_preset("micro", {"approval": "required"}))
-    ref.write(VALIDATION, [], None, PromptStyle.COMPACT, {})
+    preset = load_preset("micro", {"approval": "required"})
+    ref = RunRef(directory=finished_run(tmp_path / "mine", (4, 5), preset).directory, preset=preset)
     ref.write(CONFIG, PREVIOUS, 0)
-    gate = {
-        "stage": 0,
-        "gate": "off",
-        "against": -1,
-        "valid": {"value": 0, "low": 0, "high": 0},
-        "p_value": 1,
-        "action": "go-on",
-        "reason": "",
-    }
-    ref.write(GATE, {**gate, "best": 0, "in_force": 0}, 0)
     propose(ref, PROPOSED)
     return ref
 
 
 def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
-    run.write(
-        PROPOSAL, Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config), 0
-    )
+    proposal = Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config)
+    run.write(PROPOSAL, proposal, 0)
 
 
 def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
@@ -72,13 +60,6 @@ def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: R
     assert not must_ask(run, 0)
 
 
-def test_a_proposal_that_is_gone_is_named_and_nothing_follows_from_it(run: RunRef):
-    run.path(PROPOSAL, 0).unlink()
-    for asked in (must_ask, next_config):
-        with pytest.raises(RunDirectoryError, match=r"stage-00/proposal.json: is missing"):
-            asked(run, 0)
-
-
 def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(run: RunRef):
     free, last = (
         run.model_copy(update={"preset": run.preset.model_copy(update=fields)})
@@ -88,17 +69,15 @@ def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(ru
     assert not must_ask(last, 0)
 
 
-def test_a_rejected_proposal_keeps_the_config_before(run: RunRef):
+def test_every_verdict_leads_to_its_config_and_may_be_replaced(run: RunRef):
     assert decide(run, "reject", comment="too hard") == PREVIOUS
     decision = run.decision(0)
     assert decision is not None
     assert (decision.decision, decision.edited, decision.comment) == ("reject", False, "too hard")
-
-
-def test_stop_ends_the_run_until_somebody_decides_otherwise(run: RunRef):
     assert decide(run, "stop") is None
     assert not must_ask(run, 0)
-    assert decide(run, "approve") == PROPOSED
+    assert decide(run, "approve", by="ada") == PROPOSED
+    assert str(run.decision(0)).startswith("approved by ada (shell, ")
 
 
 def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
@@ -134,16 +113,12 @@ def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(
     assert run.decision(0) is None
 
 
-def test_a_decision_on_another_proposal_counts_for_nothing(run: RunRef):
+def test_a_decision_counts_for_the_proposal_that_was_shown_alone(run: RunRef):
     decide(run, "approve")
+    seen = decided(run, 0, "approve", via="form", seen=run.digest(PROPOSAL, 0))
     propose(run, PREVIOUS)
     assert run.decision(0) is None
     assert must_ask(run, 0)
-
-
-def test_a_proposal_that_changed_since_it_was_shown_cannot_be_approved(run: RunRef):
-    seen = decided(run, 0, "approve", via="form", seen=run.digest(PROPOSAL, 0))
-    propose(run, PREVIOUS)
     with pytest.raises(RunDirectoryError, match="is not the proposal that was shown"):
         store_decision(run, seen)
 
@@ -170,36 +145,25 @@ def test_a_damaged_decision_is_no_approval(run: RunRef):
         next_config(run, 0)
 
 
-def test_the_form_has_no_default_decision_and_no_partial_config(run: RunRef):
-    schema = approval_form(run, 0).model_json_schema()
+def test_the_form_has_no_default_decision_no_partial_config_and_no_markup_of_a_model(run: RunRef):
+    form = approval_form(run, 0)
+    schema = form.model_json_schema()
     assert schema["required"] == ["decision"]
-    shown = schema["properties"]["config"]["default"]
-    assert shown["stratum_3"] == PROPOSED.strata["3"].model_dump()
+    assert schema["properties"]["config"]["default"]["stratum_3"] == PROPOSED.strata["3"].model_dump()
     size = schema["$defs"]["Form_3"]
     assert size["required"] == ["data_ratio", "hole_ratio", "wait_ratio"]
-    assert (size["properties"]["hole_ratio"]["minimum"], size["properties"]["hole_ratio"]["maximum"]) == (
-        0.2,
-        0.4,
-    )
-
-
-def test_the_words_of_a_model_do_nothing_in_the_form(run: RunRef):
-    text = str(approval_form(run, 0)._description)
+    holes = size["properties"]["hole_ratio"]
+    assert (holes["minimum"], holes["maximum"]) == (0.2, 0.4)
+    text = str(form._description)
     assert "<script>" not in text.replace("\\<script\\>", "")
     assert "25 % → 10 %" in text.replace("\u00a0", " ")
 
 
 def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
     assert last_stage(run) == 0
-    (run.path(PROPOSAL, 0)).unlink()
+    run.path(PROPOSAL, 0).unlink()
     with pytest.raises(RunDirectoryError, match="no stage has proposed"):
         last_stage(run)
-
-
-def test_a_decision_is_readable_by_people_and_programs(run: RunRef):
-    decide(run, "approve", comment="fine", by="ada")
-    stored = json.loads((run.path(DECISION, 0)).read_text())
-    assert {"stage", "decision", "config", "edited", "comment", "by", "via", "proposal", "decided_at"} <= set(
-        stored
-    )
-    assert str(run.decision(0)).startswith("approved by ada (shell, ")
+    for asked in (must_ask, next_config):
+        with pytest.raises(RunDirectoryError, match=r"stage-00/proposal.json: is missing"):
+            asked(run, 0)

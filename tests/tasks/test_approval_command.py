@@ -7,7 +7,7 @@ from factories import MICRO, finished_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
-from envgen.errors import RunDirectoryError
+from envgen.errors import ConfigError, RunDirectoryError
 from flows.approval import SUSPENDED
 from flows.cli import app
 from infra.runs.run import RunRef, open_run
@@ -23,18 +23,33 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRef:
     return RunRef(directory=directory, preset=open_run(directory, preset).preset)
 
 
-@pytest.mark.parametrize("typed", ["", "n\n", "\n"], ids=["nothing", "no", "an empty line"])
-def test_without_a_terminal_too_only_a_yes_decides(run: RunRef, typed: str):
-    said = CliRunner().invoke(app, ["approve", "mine"], input=typed)
-    assert said.exit_code == 1
+@pytest.mark.parametrize(
+    ("options", "typed", "decides"),
+    [([], "", False), ([], "n\n", False), ([], "\n", False), ([], "y\n", True), (["--yes"], "", True)],
+)
+def test_only_a_yes_decides(run: RunRef, options: list[str], typed: str, decides: bool):
+    said = CliRunner().invoke(app, ["approve", "mine", *options], input=typed)
+    assert said.exit_code == (0 if decides else 1), said.output
+    assert (run.decision(0) is not None) is decides
+
+
+@pytest.mark.parametrize(
+    ("edit", "complaint"),
+    [("4=0.3", "expected STRATUM"), ("9.data_ratio=1", "map size 9"), ("4.depth=1", "no such ratio")],
+)
+def test_an_edit_of_what_is_not_there_is_refused(run: RunRef, edit: str, complaint: str):
+    said = CliRunner().invoke(app, ["approve", "mine", "--yes", "--set", edit])
+    assert isinstance(said.exception, ConfigError)
+    assert complaint in str(said.exception)
     assert run.decision(0) is None
 
 
-@pytest.mark.parametrize(("arguments", "typed"), [((), "y\n"), (("--yes",), "")])
-def test_a_yes_decides(run: RunRef, arguments: tuple[str, ...], typed: str):
-    said = CliRunner().invoke(app, ["approve", "mine", *arguments], input=typed)
+def test_edits_are_part_of_the_decision(run: RunRef):
+    said = CliRunner().invoke(app, ["approve", "mine", "--yes", "--set", "4.wait_ratio=0.5"])
     assert said.exit_code == 0, said.output
-    assert run.decision(0) is not None
+    decision = run.decision(0)
+    assert decision is not None
+    assert (decision.edited, decision.config.strata["4"]["wait_ratio"]) == (True, 0.5)
 
 
 @pytest.mark.parametrize("note", ["{", "[]", '{"flow_run": "x"}'])

@@ -17,13 +17,13 @@ from tasks.data import generate, make_validation
 
 TWO_AGENTS = "3bf3dfe2220bb7e951605a1ba2b262e443490988362253bb55566425e9ec56c1"
 """Key of the validation set of the preset micro."""
-VALIDATION = Stored(path=Path(files.VALIDATION.name), sha256="of-the-validation-set")
 
 
 def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
     run = RunRef(directory=folder, preset=load_preset("micro", dict(overrides)))
     run.write(files.VALIDATION, [], None, PromptStyle.COMPACT, {})
-    generate.fn(run, stage, run.preset.default_config, VALIDATION)
+    validation = Stored(path=run.path(files.VALIDATION), sha256="of-the-validation-set")
+    generate.fn(run, stage, run.preset.default_config, validation)
     return recorded(run, stage, "generate")
 
 

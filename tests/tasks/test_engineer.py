@@ -6,35 +6,26 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.boards import sample_boards
+from factories import finished_run
 
 from engineer.context import DesignContext
-from engineer.gate import BASE_POLICY
 from envgen.dataset import write_table
 from envgen.files import write_json
-from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.verifier import verify
 from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
 from infra.runs.files import (
     BREAKDOWN,
-    CHANGES,
     CONFIG,
     ENGINEER_STATE,
     PROPOSAL,
-    ROLLOUTS,
     TRAINING_LOG,
-    VALIDATION,
     File,
     file_state,
 )
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS, StepRecord
-from policy.evaluation import Changes
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.rollouts import Rollout, breakdown_of, write_rollouts
-from tasks.engineer import propose
-from tasks.gate import judge
+from tasks.design import judge, propose
 
 ADVANTAGES = ({"3": 0.2, "4": 0.4, "5": 0.8, "6": 0.6}, {"3": 0.0, "4": 0.2, "5": 0.4, "6": 0.8})
 VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0.4, "6": 0.55})
@@ -42,31 +33,17 @@ VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunRef:
-    """What the step reads of a run of two trained and evaluated stages."""
-    preset = load_preset("micro", {"engineer.name": "bandit"})
-    ref = RunRef(directory=tmp_path, preset=preset)
-    ref.write(VALIDATION, [], None, PromptStyle.COMPACT, {})
-    instances = sample_boards(preset.default_config, 8, seed=3, purpose="validation")
-    answers = [
-        answer(instance.solution.plan) if index % 2 else "" for index, instance in enumerate(instances)
-    ]
-    rollouts = [
-        Rollout(instance=i, completion=text, completion_tokens=3, truncated=False, verdict=verify(i, text))
-        for i, text in zip(instances, answers, strict=True)
-    ]
-    write_rollouts(ref.path(ROLLOUTS, BASE_POLICY), rollouts, PromptStyle.COMPACT)
+    """A run of two stages, with these advantages in their training logs, before the engineer is asked."""
+    run = finished_run(tmp_path / "run", (5, 5, 5), load_preset("micro", {"engineer.name": "bandit"}))
     for stage, advantages in enumerate(ADVANTAGES):
-        found = [
+        strata = [
             {"stratum": name, "answers": 8, "advantage": value, "valid": 0.5, "zero_variance": 0}
             for name, value in advantages.items()
         ]
-        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": found}
-        write_table(ref.path(TRAINING_LOG, stage), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
-        write_rollouts(ref.path(ROLLOUTS, stage), rollouts, PromptStyle.COMPACT)
-        ref.write(BREAKDOWN, breakdown_of(preset.task, rollouts), stage)
-        ref.write(CHANGES, Changes(valid={}), stage)
-    ref.write(CONFIG, preset.default_config, 0)
-    return ref
+        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": strata}
+        write_table(run.path(TRAINING_LOG, stage), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
+    run.write(CONFIG, run.preset.default_config, 0)
+    return run
 
 
 def ask(run: RunRef, stage: int) -> StepRecord:
@@ -74,7 +51,7 @@ def ask(run: RunRef, stage: int) -> StepRecord:
     path = run.folder(stage) / RECORDS / "engineer.json"
     before = file_state(path)
     judged = judge.fn(run, stage, run.evaluation(run.best(stage - 1)), run.evaluation(stage))
-    propose.fn(run, stage, run.read(BREAKDOWN, stage), judged)
+    propose.fn(run, stage, design_context(run, stage, run.read(BREAKDOWN, stage)), judged)
     run.write(CONFIG, run.read(PROPOSAL, stage).config, stage + 1)
     record = StepRecord.model_validate_json(path.read_bytes())
     return record.model_copy(update={"reused": file_state(path) == before})
@@ -91,16 +68,16 @@ def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: Run
     assert "state" not in json.loads((run.path(PROPOSAL, 1)).read_text())
 
 
-def test_a_finished_step_is_not_applied_again(run: RunRef):
+def test_a_finished_step_is_not_applied_again_unless_its_state_is_lost(run: RunRef):
     ask(run, 0), ask(run, 1)
-    before = {
-        path: path.stat().st_mtime_ns
-        for path in run.directory.glob("stage-*/*.json")
-        if path.name != "config.json"
-    }
+    files = [path for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"]
+    before = {path: path.stat().st_mtime_ns for path in files}
     assert ask(run, 0).reused
     assert ask(run, 1).reused
     assert before == {path: path.stat().st_mtime_ns for path in before}
+    run.path(ENGINEER_STATE, 1).unlink()
+    assert not ask(run, 1).reused
+    assert values(run, 1) == pytest.approx(VALUES[1])
 
 
 def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals(run: RunRef):
@@ -139,13 +116,6 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
-def test_a_lost_state_file_is_written_again(run: RunRef):
-    ask(run, 0), ask(run, 1)
-    (run.path(ENGINEER_STATE, 1)).unlink()
-    assert not ask(run, 1).reused
-    assert values(run, 1) == pytest.approx(VALUES[1])
-
-
 def test_another_state_before_is_another_step(run: RunRef):
     ask(run, 0)
     key = ask(run, 1).key
@@ -174,6 +144,6 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
 
 
 def test_the_engineer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: RunRef):
-    context = design_context(run, 0)
+    context = design_context(run, 0, run.read(BREAKDOWN, 0))
     assert context.training == training_facts(run.preset)
     assert DesignContext.model_validate_json(context.model_dump_json()) == context

@@ -9,13 +9,13 @@ from support.boards import boards_config, sample_boards
 from envgen.config import EnvConfig
 from envgen.files import write_json
 from infra.config.preset import load_preset
+from infra.runs.context import design_context
 from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
 from infra.runs.run import Run, RunRef
 from infra.runs.steps import RECORDS
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
-from tasks.engineer import propose
-from tasks.gate import judge
+from tasks.design import judge, propose
 from tasks.publish import publish, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
@@ -60,9 +60,7 @@ def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[RunR
     assert [stage.valid_gain.value for stage in results.stages] == pytest.approx([0.6, -0.2])
 
 
-def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(
-    run: tuple[RunRef, list[list[Rollout]]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(run, monkeypatch, caplog):
     def broken(directory: Path) -> None:
         raise KeyError("a column")
 
@@ -73,19 +71,13 @@ def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(
     assert "Traceback" in caplog.text, "wrong code is not hidden"
 
 
-def test_a_stage_that_is_rolled_back_does_not_end_the_run(
-    tmp_path: Path, run: tuple[RunRef, list[list[Rollout]]]
-):
+def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[RunRef, list[list[Rollout]]]):
     reference, (start, first, second) = run
     judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"engineer.gate": "rollback"}))
     judge_again(judged)
-    assert [
-        (gate.action, gate.against, gate.in_force, gate.best)
-        for gate in (judged.read(GATE, 0), judged.read(GATE, 1))
-    ] == [
-        ("go-on", -1, 0, 0),
-        ("rollback", 0, 0, 0),
-    ]
+    gates = [judged.read(GATE, stage) for stage in (0, 1)]
+    decided = [(gate.action, gate.against, gate.in_force, gate.best) for gate in gates]
+    assert decided == [("go-on", -1, 0, 0), ("rollback", 0, 0, 0)]
     assert judged.read(GATE, 1).optimal == gains(first, second)[1]
     results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
     assert results.final_stage == 0
@@ -107,16 +99,13 @@ def test_the_next_stage_starts_where_the_gate_says(
 ):
     """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the
     engineer go on."""
-    judged = RunRef(
-        directory=run[0].directory,
-        preset=load_preset(
-            "micro", {"engineer.gate": gate, "engineer.name": "replay", "engineer.options": OPTIONS}
-        ),
-    )
+    settings = {"engineer.gate": gate, "engineer.name": "replay", "engineer.options": OPTIONS}
+    judged = RunRef(directory=run[0].directory, preset=load_preset("micro", settings))
     judge_again(judged)
     for number in (0, 1):
         judged.write(ENGINEER_STATE, {"seen": number}, number)
-    propose.fn(judged, 1, judged.read(BREAKDOWN, 1), judged.read(GATE, 1))
+    context = design_context(judged, 1, judged.read(BREAKDOWN, 1))
+    propose.fn(judged, 1, context, judged.read(GATE, 1))
     proposal = judged.read(PROPOSAL, 1)
     assert judged.parent(2) == parent
     assert proposal.config == config
@@ -126,9 +115,7 @@ def test_the_next_stage_starts_where_the_gate_says(
         assert judged.read(ENGINEER_STATE, 1) == {"seen": 0}, "what the engineer remembers stays"
 
 
-def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(
-    tmp_path: Path,
-):
+def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(tmp_path: Path):
     run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
 
     def write(sha: str) -> None:

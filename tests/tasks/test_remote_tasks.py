@@ -51,17 +51,11 @@ def test_a_remote_that_is_down_costs_a_warning_and_the_next_copy_sends_all(
     assert (back / "stage-00" / MANIFEST.name).exists()
 
 
-def test_a_store_that_cannot_be_reached_stops_no_run(
-    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_store_that_cannot_be_reached_stops_no_run(run: Path, monkeypatch, caplog):
     pytest.importorskip("s3fs", reason="s3fs is not installed (pip install -e '.[s3]')")
-    for name, value in {
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_MAX_ATTEMPTS": "1",
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_MAX_ATTEMPTS"):
+        monkeypatch.setenv(name, "1")
     monkeypatch.setenv("ENVWRIGHT_REMOTE", "s3://bucket/copies")
     fetch_run(run)
     assert "nothing fetched from s3://bucket/copies" in caplog.text

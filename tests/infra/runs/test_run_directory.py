@@ -12,7 +12,7 @@ from envgen.files import write_text
 from infra.config.preset import Preset, load_preset
 from infra.runs.files import CHANGES, CURRICULUM, GATE, RESULTS, File
 from infra.runs.lock import exclusive
-from infra.runs.run import Run, checked_run, default_name, open_run
+from infra.runs.run import Run, RunRef, checked_run, default_name, open_run
 from infra.runs.steps import run_step
 
 
@@ -39,6 +39,18 @@ def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwis
     assert (stored.approval, stored.stages) == ("required", 2)
     assert open_run(directory, preset(approval="none")).preset.approval == "none"
     assert open_run(directory, preset()).preset.approval == "none"
+
+
+def test_a_model_of_the_hub_keeps_the_commit_that_its_run_began_with(tmp_path: Path, monkeypatch):
+    def at(commit: str) -> Run:
+        path = f"/cache/snapshots/{commit}/config.json"
+        monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: path)
+        opened = open_run(tmp_path / "mine", preset(model="org/model", stages=2 + len(commit)))
+        return RunRef(directory=tmp_path / "mine", preset=opened.preset)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, revision, **_: f"/{revision}")
+    for run in (at("1"), at("22"), at("1")):
+        assert (run.policy(-1), run.identity(-1)) == ("/1", "org/model@1")
 
 
 def test_looking_at_a_run_writes_nothing(tmp_path: Path):

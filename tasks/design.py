@@ -1,25 +1,44 @@
-"""Ask the engineer for the next environment config."""
+"""Decide what the next stage starts from: the gate picks policy and config, the engineer proposes."""
 
+import logging
 from typing import Any
 
 from engineer.context import DesignContext
-from engineer.gate import GateDecision
+from engineer.gate import GateDecision, decide, sign_test
 from engineer.proposal import Proposal
 from engineer.propose import design, fitted, unchanged
-from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
-from infra.mlflow_log import end_trace, start_trace
-from infra.runs.context import design_context, training_facts
-from infra.runs.files import ENGINEER_STATE, PROPOSAL
+from infra.runs.context import training_facts
+from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL, ROLLOUTS
 from infra.runs.run import RunRef
+from infra.runs.steps import Stored
+from policy.evaluation import gains, solved_by_one
 from policy.grpo.train_spec import SPLITTING
 from tasks.record import logged
 from tasks.run import engine, log
 from tasks.step import step
 
 
-def _question(run: RunRef, stage: int) -> dict[str, Any]:
-    """What decides the answer of the engineer, beside the evaluation.
+def _compared(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
+    return {"gate": run.preset.engineer.gate, "against": run.best(stage - 1)}
+
+
+@step("gate", GATE, decides=_compared)
+def judge(run: RunRef, stage: int, best: Stored, rollouts: Stored) -> None:
+    """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
+    before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
+    p_value = sign_test(*solved_by_one(before, after))
+    valid, optimal = gains(before, after)
+    optimal_gain = optimal if run.preset.space.best else None
+    against = run.best(stage - 1)
+    decision = decide(run.preset.engineer.gate, stage, against, valid, p_value, optimal_gain)
+    level = logging.WARNING if decision.dropped else logging.INFO
+    log.log(level, "stage %d: gate: %s", stage, decision.reason)
+    run.write(GATE, decision, stage)
+
+
+def _asked(run: RunRef, stage: int, context: DesignContext, _: GateDecision) -> dict[str, Any]:
+    """What decides the answer of the engineer.
 
     Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
     out of memory, must not ask again.
@@ -27,17 +46,17 @@ def _question(run: RunRef, stage: int) -> dict[str, Any]:
     preset, asked = run.preset, run.asked(stage)
     neutral = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
     return {
-        "context": design_context(run, stage).model_copy(update=neutral),
+        "context": context.model_copy(update=neutral),
         "engineer": preset.effective_engineer().model_dump(mode="json"),
         "model": None if asked is None else run.identity(asked),
         "seed": preset.seed,
     }
 
 
-@step("engineer", PROPOSAL, ENGINEER_STATE, decides=_question)
-def propose(run: RunRef, stage: int, breakdown: Breakdown, gate: GateDecision) -> None:
+@step("engineer", PROPOSAL, ENGINEER_STATE, decides=_asked)
+def propose(run: RunRef, stage: int, context: DesignContext, gate: GateDecision) -> None:
     """Ask the engineer once for the next config: returns the `Proposal`."""
-    proposal = _proposal(run, stage, design_context(run, stage), gate)
+    proposal = _proposal(run, stage, context, gate)
     reason = proposal.fallback or proposal.rationale or "(no reason given)"
     log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
     for change in proposal.changes:
@@ -59,8 +78,8 @@ def _proposal(run: RunRef, stage: int, context: DesignContext, gate: GateDecisio
     model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
     subject = f"trace of the design call after stage {stage}"
     later = f"it is not traced later; {PROPOSAL.name} holds prompt and answers"
-    trace = logged(subject, lambda: start_trace(run, stage), later)
+    trace = logged(subject, lambda mlflow: mlflow.start_trace(run, stage), later)
     proposal = design(spec, context, preset.seed, model, fit)
     if trace:
-        logged(subject, lambda: end_trace(trace, proposal), later)
+        logged(subject, lambda mlflow: mlflow.end_trace(trace, proposal), later)
     return proposal
