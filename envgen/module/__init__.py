@@ -1,1 +1,0 @@
-"""Environments whose generator and scorer are foreign code, run in a child process."""
