@@ -46,6 +46,10 @@ class ModelError(EnvwrightError):
     """A checkpoint cannot be loaded, or a model cannot answer."""
 
 
+class EndedError(ModelError):
+    """The process that runs a model ended while it answered."""
+
+
 class ChildError(EnvwrightError):
     """A child process (training, generation) failed."""
 

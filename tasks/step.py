@@ -3,7 +3,8 @@
 The function writes files; the step returns what the first of them holds, or a `Stored` for data and weights:
 that is what the next step takes. Its key is a digest of the values it takes, and of what `decides` says of
 run and values, which replaces a value of the same name. A step whose record has this key, and whose files are
-as it wrote them, is not done again: Prefect shows the state `Cached`.
+as it wrote them, is not done again: Prefect shows the state `Cached`. A step whose model's process ended is
+tried once more, and asks for the missing answers.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 from prefect.states import Completed
 
+from envgen.errors import EndedError
 from infra.runs.files import File
 from infra.runs.run import RunRef
 from infra.runs.steps import Stored, run_step
@@ -40,7 +42,7 @@ def step(
     def decorate(body: Body) -> Callable[..., Any]:
         names = [*signature(body).parameters][2:]
 
-        @task(name=name, cache_policy=NO_CACHE)
+        @task(name=name, cache_policy=NO_CACHE, retries=1, retry_condition_fn=_model_ended)
         @wraps(body)
         def cached(run: RunRef, stage: int | None = None, *values: Any) -> Any:
             inputs = dict(zip(names, map(_content, values), strict=True))
@@ -64,6 +66,10 @@ def step(
         return call
 
     return decorate
+
+
+def _model_ended(task: Any, task_run: Any, state: State) -> bool:
+    return isinstance(state.result(raise_on_failure=False), EndedError)
 
 
 def _value(run: RunRef, stage: int | None, file: File[Any] | str, outputs: dict[str, str]) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-from envgen.errors import ModelError
+from envgen.errors import EndedError, ModelError
 from envgen.processes import ended
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.engine_config import EngineConfig
@@ -60,10 +60,10 @@ class Engine(ABC):
     ) -> None:
         """Report the completion of every conversation; ModelError."""
 
-    def _ended(self, status: int) -> ModelError:
+    def _ended(self, status: int) -> EndedError:
         """Clean up after a process that ended with a return code; return the error that says so."""
         self.close()
-        return ModelError(
+        return EndedError(
             f"{self.source}: the process that runs the model {ended(status)}; its output is in "
             f"{self.log_path}; if it lacks memory, {self.config.less_memory}"
         )

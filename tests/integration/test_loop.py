@@ -5,15 +5,19 @@ import re
 from pathlib import Path
 
 import pytest
+from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.envwright_command import envwright
 from support.finished_run import FinishedRun
 
 from envgen.breakdown import Breakdown
 from envgen.dataset import read_dataset
+from envgen.errors import EndedError, ModelError
 from infra.config.preset import load_preset
-from infra.runs.files import ROLLOUTS
-from infra.runs.run import Run
+from infra.runs.files import GATE, ROLLOUTS
+from infra.runs.run import Run, RunRef
 from policy.checkpoints import SIMULATED_STATE
+from tasks.step import step
 
 pytestmark = pytest.mark.timeout(900)
 DOCS = Path(__file__).parents[2] / "docs"
@@ -115,3 +119,18 @@ def test_the_checkpoint_is_loaded_as_its_card_says(
     first = Run(directory=trained.directory).read(ROLLOUTS, 1)[0]
     assert names["question"] == load_preset("micro").task.prompt(first.instance, "compact")
     assert capsys.readouterr().out.strip() == first.completion.strip()
+
+
+@pytest.mark.parametrize(("error", "times"), [(EndedError, 2), (ModelError, 1)])
+def test_a_step_whose_model_ended_is_tried_once_more(server: str, tmp_path: Path, error: type, times: int):
+    tried = []
+
+    @step("gate", GATE)
+    def ends(run: RunRef, stage: int) -> None:
+        tried.append(stage)
+        raise error("the process was killed")
+
+    run = RunRef(directory=tmp_path, preset=load_preset("simulated"))
+    with temporary_settings({PREFECT_API_URL: server}), pytest.raises(error, match="was killed"):
+        flow(lambda: ends(run, 0), name="steps")()
+    assert tried == [0] * times
