@@ -15,13 +15,9 @@ SMALLER = {
     "envwright run tiny --name": f"{FEW} --stages 2",
     "envwright run tiny --engineer": f"{FEW} --stages 2",
     "envwright run ./riddles.yaml": "--set epochs=1 --set validation.instances=2 --stages 1",
-    "envwright run ./sums.yaml": "--stages 1",
     "envwright compare tiny --engineers random": f"{FEW} --stages 2 --seeds 0",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
-    "envwright warmstart -o sums-base": (
-        "--set steps=4 --set warmup_steps=1 --set save_steps=4 --set batch_size=8"
-    ),
     "envwright approve decided": "--yes",
     "prefect deployment run curriculum/tiny -p name=served": f"-p options='{_OPTIONS}'",
 }
