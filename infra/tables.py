@@ -121,7 +121,7 @@ def arms(results: ComparisonResults) -> pd.DataFrame:
     failed, bases, rows = {child.arm for child in results.failed}, list(results.differences("valid")), []
     for arm in results.arms:
         seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if arm.label in failed else ''}"
-        tokens = short_count(sum(arm.tokens.values())) if arm.tokens else None
+        tokens = None if arm.tokens is None else short_count(arm.tokens)
         spent = [tokens, None if arm.seconds is None else duration(arm.seconds)]
         for name in filter(words.get, RATES):
             effects = results.differences(name).values()

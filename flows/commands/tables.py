@@ -42,7 +42,7 @@ def comparison_table(results: ComparisonResults) -> Table:
     failed = ", ".join(child.name for child in results.failed)
     lines = [
         "Final: at the end; to another engineer: points, paired by seed and instance. [95 % intervals] over"
-        f" {sampled(results.arms)}. Tokens and time: a run, without the shared stage 0.",
+        f" {sampled(results.arms)}. Tokens and time: a run, with the shared stage 0.",
         conclusion(results),
         conclusion_of_best(results),
         f"! failed: {failed}." if failed else "",

@@ -26,7 +26,6 @@ from infra.analysis.statistics import Effect, effect, rate
 from infra.config.preset import Preset
 from infra.results import CurriculumResults, Made
 from infra.runs.files import CURRICULUM, RESULTS, ROLLOUTS
-from infra.runs.fork import STAGE_STEPS
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 
 _FIELDS = (("id", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))
@@ -43,12 +42,8 @@ class Finished:
     """Stage whose policy is in force at the end."""
     ids: tuple[str, ...] = ()
     """Identities of the instances, in order."""
-    tokens: Mapping[str, float] = field(default_factory=dict)
-    """Training, evaluation, engineer: tokens without what runs share."""
-    seconds: float = 0.0
-    """Seconds of the steps without what runs share."""
     made: Made = field(default_factory=Made)
-    """All of it, with what runs share."""
+    """Its time, tokens and machines, with the stage 0 that runs share."""
 
     def end(self, name: str) -> np.ndarray:
         """Outcomes of the final policy, of shape (instances,)."""
@@ -74,24 +69,15 @@ def finished(directory: Path, preset: Preset) -> Finished | None:
 
 
 def _read(run: Run, results: CurriculumResults) -> Finished:
-    stages = results.stages
-    numbers = [BASE_POLICY, *(stage.stage for stage in stages)]
+    numbers = [BASE_POLICY, *(stage.stage for stage in results.stages)]
     tables = [read_table(run.path(ROLLOUTS, number), _COLUMNS) for number in numbers]
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: the stages were evaluated on different instances")
-    steps = [(stage.stage, *step) for stage in stages for step in stage.seconds.items()]
-    # Training and evaluation of stage 0 are shared.
-    tokens = {
-        name: float(sum(stage.tokens[name] for stage in stages[1:])) for name in ("training", "evaluation")
-    }
-    asked = (used for stage in stages for name, used in stage.tokens.items() if name.startswith("engineer"))
     return Finished(
         outcomes={name: np.stack([table[name].to_numpy() for table in tables]) for name in RATES},
         final=results.final_stage,
         ids=ids[0],
-        tokens={**tokens, "engineer": sum(asked)},
-        seconds=sum(seconds for stage, step, seconds in steps if stage or step not in STAGE_STEPS),
         made=results.made,
     )
 
@@ -123,18 +109,8 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         arms=tuple(arm_result(arm, runs[arm.label]) for arm in spec.arms),
         children=tuple(_child(child, run, failures) for child, run in children),
         pairs=tuple(pair for names in compared if (pair := _pair(*names, runs))),
-        made=_made(directory, spec, complete),
+        made=Made.together(run.made for run in complete),
     )
-
-
-def _made(directory: Path, spec: ComparisonSpec, complete: list[Finished]) -> Made:
-    """Return what all curricula took, with the stages 0 that they share once."""
-    roots = [Run(directory=directory / root.name) for root in spec.roots]
-    shared = [root.read(RESULTS).made for root in roots if root.has(RESULTS)]
-    whole = Made.together([*(run.made for run in complete), *shared])
-    seconds = sum(run.seconds for run in complete) + sum(made.seconds for made in shared)
-    tokens = sum(sum(run.tokens.values()) for run in complete) + sum(made.tokens for made in shared)
-    return whole.model_copy(update={"seconds": seconds, "tokens": tokens})
 
 
 def _child(child: Child, run: Finished | None, failures: Mapping[str, str]) -> ChildResult:
@@ -159,8 +135,8 @@ def arm_result(arm: Arm, runs: Runs) -> ArmResult:
         seeds=tuple(runs),
         **rates,
         final_by_seed={seed: float(run.end("valid").mean()) for seed, run in runs.items()},
-        tokens={name: float(np.mean([run.tokens[name] for run in of_seeds])) for name in of_seeds[0].tokens},
-        seconds=float(np.mean([run.seconds for run in of_seeds])),
+        tokens=float(np.mean([run.made.tokens for run in of_seeds])),
+        seconds=float(np.mean([run.made.seconds for run in of_seeds])),
     )
 
 

@@ -70,10 +70,10 @@ class ArmResult(Frozen):
     optimal_curve: tuple[Rate, ...] = ()
     final_by_seed: dict[int, float] = {}
     """Seed -> valid rate at the end."""
-    tokens: dict[str, float] = {}
-    """Training, evaluation, engineer: tokens of a run, mean over seeds, without what runs share."""
+    tokens: float | None = None
+    """Tokens of a run, mean over seeds, with the stage 0 that runs share."""
     seconds: float | None = None
-    """Seconds of a run's steps, mean over seeds, without what runs share."""
+    """Seconds of a run's steps, likewise."""
 
 
 class ComparisonResults(Frozen):
@@ -95,7 +95,7 @@ class ComparisonResults(Frozen):
     pairs: tuple[Pair, ...] = ()
     """Every arm minus each baseline, then every two arms that are none, once, in their order."""
     made: Made = Made()
-    """All curricula together, and the stages 0 that they share, each counted once."""
+    """All finished curricula together; a stage 0 that some share is counted in each."""
 
     def differences(self, rate: RateName) -> dict[str, dict[str, Effect]]:
         """Baseline -> arm -> difference in a rate at the end; baselines without an arm are left out."""
