@@ -5,7 +5,7 @@ from typing import Any
 
 from envgen.files import digest, file_digest, write_json
 from envgen.suites import Item, benchmark_of
-from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
+from infra.analysis.benchmark.results import RESULTS_FILE, BenchmarkResults, count
 from infra.analysis.benchmark.sources import limited, read_source
 from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
 from infra.config.versions import code_version
@@ -54,17 +54,15 @@ def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
     files = (ROLLOUTS.name, BREAKDOWN.name)
     record = run_step(directory, "benchmark", decides, files, body, unfinished=PARTIAL_ROLLOUTS)
-    asked = Asked(
-        **spec.model_dump(include={"model", "limit", "style", "answer_tokens"}),
+    results = BenchmarkResults(
+        spec=spec,
         model_identity=identity,
-        data=spec.asks,
         data_digest=data,
         environment=spec.environment,
-        engine=None if endpoint else spec.engine,
         code=record.facts.get("code", code_version()),
+        seconds=record.seconds,
+        scores=count(items, run.read(ROLLOUTS), environment.space.categories),
     )
-    scores = count(items, run.read(ROLLOUTS), environment.space.categories)
-    results = BenchmarkResults(asked=asked, seconds=record.seconds, scores=scores)
     write_json(directory / RESULTS_FILE, results)
     overall, note = results.overall, " (found)" if record.reused else ""
     log.info("%s: valid %s, optimal %s%s", spec.model, overall.valid_rate, overall.optimal_rate, note)

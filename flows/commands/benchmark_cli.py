@@ -103,7 +103,7 @@ def closing_lines(results: BenchmarkResults) -> list[str]:
 
 def _rates(results: BenchmarkResults, rows: str, columns: str) -> Table:
     """Return valid rates, then optimal ones, with a column for each group of a kind."""
-    what = f"{results.asked.model} on {results.asked.data}"
+    what = f"{results.spec.model} on {results.spec.asks}"
     title = f"{what}, {results.overall.n:,} instances by {rows} and {columns}"
     heads = _with_all(results.labels(columns))
     table = number_table(["", *heads], title, "95 % Wilson intervals", min_width=WIDTH)
@@ -124,7 +124,7 @@ def _published(results: BenchmarkResults, published: Published, caption: str) ->
     labels = results.labels(published.kind)
     heads = [*labels, ALL] if {*labels, ALL} == published.labels else labels
     table = number_table(["", *heads], published.title, caption, min_width=WIDTH)
-    this = Text(f"this run: {printable(results.asked.model)[-30:]}", style="bold")
+    this = Text(f"this run: {printable(results.spec.model)[-30:]}", style="bold")
     scores = [results.score({published.kind: head}) for head in heads]
     table.add_row(this, *(_cell(score, published.optimal) for score in scores if score))
     table.add_section()

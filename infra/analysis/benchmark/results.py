@@ -11,29 +11,10 @@ from envgen.breakdown import Rate, wilson
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import ALL, Benchmark, Item, benchmark_of
-from policy.chat.engine_config import EngineConfig
+from infra.analysis.benchmark.spec import BenchmarkSpec
 from policy.rollouts import Rollout
 
 RESULTS_FILE = "benchmark.json"
-
-
-class Asked(Frozen):
-    """What a benchmark asked, of whom and how."""
-
-    model: str
-    model_identity: str
-    """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
-    data: str
-    data_digest: str
-    environment: EnvironmentSpec = EnvironmentSpec()
-    limit: int | None
-    """Instances that are in the same groups at most."""
-    style: str
-    answer_tokens: int
-    engine: EngineConfig | None = None
-    """What ran the model; None for an endpoint."""
-    code: str
-    """Version of envwright that judged the answers."""
 
 
 class Score(Frozen):
@@ -56,7 +37,13 @@ class Score(Frozen):
 class BenchmarkResults(Frozen):
     """All that a benchmark has shown."""
 
-    asked: Asked
+    spec: BenchmarkSpec
+    model_identity: str
+    """Digest of a checkpoint; a hub id or an endpoint stands for itself."""
+    data_digest: str
+    environment: EnvironmentSpec = EnvironmentSpec()
+    code: str
+    """Version of envwright that judged the answers."""
     seconds: float
     """That the answers took."""
     scores: tuple[Score, ...]
@@ -65,7 +52,7 @@ class BenchmarkResults(Frozen):
     @property
     def benchmark(self) -> Benchmark:
         """How it is shown, and what others published."""
-        return benchmark_of(self.asked.environment.load())
+        return benchmark_of(self.environment.load())
 
     def score(self, groups: Mapping[str, str]) -> Score | None:
         """The score of what is in all these groups, `ALL` for any; None if no instance is."""

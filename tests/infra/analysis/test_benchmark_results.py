@@ -17,7 +17,7 @@ from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
 from envgen.suites import Item
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines
-from infra.analysis.benchmark.results import RESULTS_FILE, Asked, BenchmarkResults, count
+from infra.analysis.benchmark.results import RESULTS_FILE, BenchmarkResults, count
 from infra.analysis.benchmark.spec import (
     ANSWER_TOKENS,
     BenchmarkSpec,
@@ -30,16 +30,6 @@ from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 
 SUITE = load_suite()
-ASKED = {
-    "model": "m",
-    "model_identity": "m",
-    "data": "the suite",
-    "data_digest": "d",
-    "limit": None,
-    "style": "board",
-    "answer_tokens": 9,
-    "code": "0",
-}
 
 
 def answered(item: Item, number: int) -> Rollout:
@@ -59,7 +49,8 @@ def answered(item: Item, number: int) -> Rollout:
 def results(items: list[Item]) -> BenchmarkResults:
     answers = [answered(item, number) for number, item in enumerate(items)]
     scores = count(items, answers, tuple(FailureCategory))
-    return BenchmarkResults(asked=Asked.model_validate(ASKED), seconds=2, scores=scores)
+    origin = {"model_identity": "m", "data_digest": "d", "code": "0", "seconds": 2}
+    return BenchmarkResults(spec=BenchmarkSpec(model="m"), scores=scores, **origin)
 
 
 def printed(results: BenchmarkResults) -> str:
@@ -109,7 +100,7 @@ def test_the_json_holds_every_cell_and_all_sums(tmp_path: Path):
 
 def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
     text = printed(WHOLE)
-    assert "m on the suite, 3,150 instances" in text
+    assert "m on the benchmark suite, 3,150 instances" in text
     assert "50.0 [48.3,51.7]" in text
     for model, rates in MODELS.items():
         assert model in text
