@@ -170,24 +170,18 @@ class Change(NamedTuple):
 
 def changes(space: Space, old: EnvConfig, new: EnvConfig) -> pd.DataFrame:
     """Return the numbers of each stratum in two configs, as cells of `Change`."""
-    rows = [[space.label(name), *numbers.values()] for name, numbers in _numbers(space, old, new).items()]
-    return frame([space.noun, "data", *(knob.word for knob in space.knobs)], rows)
-
-
-def _numbers(space: Space, old: EnvConfig, new: EnvConfig) -> dict[str, dict[str, Change]]:
-    """Return the numbers of two configs: stratum -> word for the number -> both values."""
-    words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
-    knobs = {knob.name: knob for knob in space.knobs}
+    knobs: dict[str, Knob | None] = {SHARE: None, **{knob.name: knob for knob in space.knobs}}
 
     def written(config: EnvConfig, stratum: str, number: str) -> str | None:
         part = config.strata.get(stratum)
         value = part and part.get(number)
-        return None if value is None else setting(knobs.get(number), value)
+        return None if value is None else setting(knobs[number], value)
 
-    return {
-        name: {word: Change(written(old, name, n), written(new, name, n)) for n, word in words.items()}
+    rows = [
+        [space.label(name), *(Change(written(old, name, n), written(new, name, n)) for n in knobs)]
         for name in named_strata(space, (old, new))
-    }
+    ]
+    return frame([space.noun, "data", *(knob.word for knob in space.knobs)], rows)
 
 
 def setting(knob: Knob | None, value: float) -> str:
@@ -204,12 +198,15 @@ def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
 def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
     """Return what a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or
     `nothing`."""
-    parts = []
-    for name, numbers in _numbers(space, old, new).items():
-        words = [f"{word} {change.text}" for word, change in numbers.items() if change.changed]
-        if name not in old.strata or name not in new.strata:
-            words = ["new" if name in new.strata else "left out"]
-        parts += [f"{space.label(name)}: {', '.join(words)}"] if words else []
+    parts, table = [], changes(space, old, new)
+    for stratum, *numbers in table.itertuples(index=False, name=None):
+        named = zip(table.columns[1:], numbers, strict=True)
+        words = [f"{word} {change.text}" for word, change in named if change.changed]
+        if all(change.old is None for change in numbers):
+            words = ["new"]
+        elif all(change.new is None for change in numbers):
+            words = ["left out"]
+        parts += [f"{stratum}: {', '.join(words)}"] if words else []
     return "; ".join(parts) or "nothing"
 
 

@@ -52,19 +52,16 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
 
     def parts(self, space: Space) -> list[tuple[str, EnvConfig, int]]:
         """(purpose, config, count) of each part of the set; ValueError if it does not fit the space."""
-        names = [knob.name for knob in space.knobs]
+        names = {knob.name: knob for knob in space.knobs}
         for name, values in self.grid.items():
             if name not in names:
                 raise ValueError(f"grid.{name}: there is no such knob; known are {', '.join(names)}")
             if not values:
                 raise ValueError(f"grid.{name}: has no values; give one, or leave the knob out")
-            knob = next(knob for knob in space.knobs if knob.name == name)
-            low, high = knob.widest
-            for value in values:
-                if not low <= value <= high:
-                    raise ValueError(
-                        f"grid.{name}: {value:g} is outside of the space, {low:g} to {high:g}; move it inside"
-                    )
+            low, high = names[name].widest
+            if outside := [value for value in values if not low <= value <= high]:
+                problem = f"{outside[0]:g} is outside of the space, {low:g} to {high:g}; move it inside"
+                raise ValueError(f"grid.{name}: {problem}")
         parts = []
         for name in self.strata or space.names:
             if name not in space.names:
