@@ -97,7 +97,7 @@ def progress_text(entry: dict[str, Any]) -> str:
     here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
     if here:
         seconds = elapsed / here * (entry["steps"] - entry["step"])
-        left = f", about {duration(seconds)} of this training left"
+        left = f", about {duration(seconds)} of this training left" if seconds else ""
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
     return (
         f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"
