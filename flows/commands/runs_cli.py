@@ -100,7 +100,7 @@ def _watched(directory: Path) -> RunStatus:
 
 
 def _heading(detail: RunStatus) -> list[RenderableType]:
-    """A line on how a run stands, the rates so far and what its stages achieved."""
+    """A line on how a run stands, and the rates so far."""
     from flows.commands.tables import rates_table
 
     stages = f"{detail.done} of {detail.stages} stages"
@@ -108,14 +108,14 @@ def _heading(detail: RunStatus) -> list[RenderableType]:
     if not detail.done:
         return [stands]
     run = Run(directory=detail.directory)
-    results, best = run.read(RESULTS), run.read(CURRICULUM).preset.space.best
-    return [stands, rates_table(results, best), *map(Text, headlines(results, best))]
+    return [stands, rates_table(run.read(RESULTS), run.read(CURRICULUM).preset.space.best)]
 
 
 def _detail_lines(detail: RunStatus) -> list[str]:
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.done:
-        made = detail.made
+        run, made = Run(directory=detail.directory), detail.made
+        lines = [*headlines(run.read(RESULTS), run.read(CURRICULUM).preset.space.best), *lines]
         spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens"
         lines.append(f"spent on complete stages: {spent}")
     elif detail.valid:
