@@ -4,7 +4,7 @@ import pytest
 from support.engineer_package import install_engineer
 
 from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
-from infra.analysis.spec import ComparisonSpec, open_comparison, plan, read_comparison
+from infra.analysis.spec import ComparisonSpec, Stage0, open_comparison, plan, read_comparison
 
 
 def labels(engineers: str, variants: str = "") -> list[str]:
@@ -56,22 +56,24 @@ ENGINEER = Engineer(propose, reads_context={reads})
             labels("tidal:V1")
 
 
-def test_all_curricula_share_the_seed_of_stage_0():
-    spec = plan("micro", ["fixed", "random"], [3, 1], stages=4)
+@pytest.mark.parametrize(
+    ("stage_0", "seeds_of_stage_0", "roots"),
+    [
+        ("one", [3, 3, 3, 3], {"shared": 3}),
+        ("per-seed", [3, 3, 1, 1], {"shared-s3": 3, "shared-s1": 1}),
+    ],
+)
+def test_curricula_share_one_stage_0_or_that_of_their_seed(
+    stage_0: Stage0, seeds_of_stage_0: list[int], roots: dict[str, int]
+):
+    spec = plan("micro", ["fixed", "random"], [3, 1], stages=4, stage_0=stage_0)
     presets = [child.preset for child in spec.children]
-    [shared] = spec.roots
-    assert {preset.stage_seed(0) for preset in [*presets, shared.preset]} == {3}
+    assert [preset.stage_seed(0) for preset in presets] == seeds_of_stage_0
     assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
     assert {preset.stages for preset in presets} == {4}
-    assert (shared.name, shared.preset.stages, shared.preset.engineer.name) == ("shared", 1, "fixed")
-    assert {child.root for child in spec.children} == {"shared"}
-
-
-def test_each_seed_may_have_a_stage_0_that_its_curricula_share():
-    spec = plan("micro", ["fixed", "random"], [3, 1], stage_0="per-seed")
-    assert [child.preset.stage_seed(0) for child in spec.children] == [3, 3, 1, 1]
-    assert [child.root for child in spec.children] == ["shared-s3", "shared-s3", "shared-s1", "shared-s1"]
-    assert {root.name: root.preset.stage_seed(0) for root in spec.roots} == {"shared-s3": 3, "shared-s1": 1}
+    assert {root.name: root.preset.stage_seed(0) for root in spec.roots} == roots
+    assert {(root.preset.stages, root.preset.engineer.name) for root in spec.roots} == {(1, "fixed")}
+    assert [roots[child.root] for child in spec.children] == seeds_of_stage_0
 
 
 def test_a_registered_comparison_is_not_continued_under_another_text(tmp_path: Path):
@@ -156,13 +158,10 @@ def test_engineers_seeds_and_stages_may_be_added_and_stage_0_stays(tmp_path: Pat
     assert open_comparison(tmp_path, wanted(stages=2)).preset.stages == 4, "fewer stages take none away"
 
 
-def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path: Path):
-    open_comparison(tmp_path, wanted())
+def test_another_preset_and_a_directory_of_something_else_are_refused(tmp_path: Path):
+    open_comparison(tmp_path / "mine", wanted())
     with pytest.raises(RunDirectoryError, match=r"instances: 16 there, 24 here.*--name"):
-        open_comparison(tmp_path, wanted(settings={"instances": 24}))
-
-
-def test_a_directory_of_something_else_is_refused(tmp_path: Path):
+        open_comparison(tmp_path / "mine", wanted(settings={"instances": 24}))
     (tmp_path / "curriculum.json").write_text("{}")
     with pytest.raises(RunDirectoryError, match="is no comparison"):
         open_comparison(tmp_path, wanted())
