@@ -1,8 +1,8 @@
 """The whole loop, simulated and trained, against a real Prefect server and a real MLflow store."""
 
 import json
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prefect import flow
@@ -108,17 +108,19 @@ def test_the_notebook_of_the_docs_reads_a_run(trained: FinishedRun, monkeypatch:
 
 
 @pytest.mark.slow
-def test_the_checkpoint_is_loaded_as_its_card_says(
-    trained: FinishedRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    checkpoint = trained.directory / "stage-01" / "checkpoint"
-    [code] = re.findall(r"```python\n(.*?)```", (checkpoint / "README.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(checkpoint)
-    names = {}
-    exec(code, names)
+def test_a_checkpoint_is_a_model_of_transformers_that_answers_as_in_the_evaluation(trained: FinishedRun):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source, preset = trained.directory / "stage-01" / "checkpoint", load_preset("micro")
+    model: Any = AutoModelForCausalLM.from_pretrained(source)
+    tokenizer: Any = AutoTokenizer.from_pretrained(source)
     first = Run(directory=trained.directory).read(ROLLOUTS, 1)[0]
-    assert names["question"] == load_preset("micro").task.prompt(first.instance, "compact")
-    assert capsys.readouterr().out.strip() == first.completion.strip()
+    chat = [{"role": "user", "content": preset.task.prompt(first.instance, "compact")}]
+    wanted = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+    asked = tokenizer.apply_chat_template(chat, **wanted)
+    answer = model.generate(**asked, max_new_tokens=preset.max_answer_tokens, do_sample=False)
+    text = tokenizer.decode(answer[0][asked["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert text.strip() == first.completion.strip()
 
 
 @pytest.mark.parametrize(("error", "times"), [(EndedError, 2), (ModelError, 1)])
