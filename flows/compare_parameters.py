@@ -50,7 +50,7 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
     check_free(name)
     directory = Settings().runs / preset
     if is_directory_name(preset) and (directory / COMPARISON).exists():
-        if name or options.model_fields_set:
+        if name not in ("", preset) or options.model_fields_set:
             raise ConfigError(
                 f"{preset}: a comparison that is continued by its name takes no options; name its preset to"
                 " add engineers, seeds or stages"

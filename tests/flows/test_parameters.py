@@ -65,6 +65,7 @@ def test_the_name_of_a_comparison_stands_for_all_of_it(tmp_path: Path, monkeypat
     spec = chosen_comparison("micro", "mine", asked)
     open_comparison(tmp_path / "mine", spec)
     assert chosen_comparison("mine", "", ComparisonOptions()) == spec
+    assert chosen_comparison("mine", "mine", ComparisonOptions()) == spec, "as the command calls the flow"
     with pytest.raises(ConfigError, match="takes no options; name its preset to add engineers"):
         chosen_comparison("mine", "", ComparisonOptions(seeds=[4]))
 
