@@ -234,7 +234,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
     else:
         path = preset_path(name)
         raw = read_yaml(path)
-        raw = raw.get("preset", raw)  # the curriculum.json of a run holds its preset
+        if path.name == "curriculum.json" and isinstance(raw.get("preset"), dict):
+            raw = raw["preset"]
     for key, value in (overrides or {}).items():
         set_field(raw, key, value)
     try:
