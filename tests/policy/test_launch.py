@@ -47,7 +47,9 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     def kill_after_two_steps(entry: dict) -> None:
         seen.append(entry)
         if entry["step"] == 2:
-            psutil.Process().children()[0].kill()  # the launcher
+            children = psutil.Process().children()
+            [launcher] = [child for child in children if "accelerate" in str(child.cmdline())]
+            launcher.kill()
 
     with pytest.raises(ChildError, match="killed by SIGKILL"):
         train(whole, kill_after_two_steps)
