@@ -36,8 +36,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first, as a long file at the end would leave the other worker idle; before them the file
-    that makes the finished run that others wait for."""
-    rooms = {"test_loop.py": 0, "integration": 1, "policy": 2, "tasks": 3}
+    that makes the finished runs, and beside it one that needs none of them."""
+    rooms = {"test_loop.py": 0, "test_vllm.py": 1, "integration": 2, "policy": 3, "tasks": 4}
     items.sort(key=lambda item: min(rooms.get(part, len(rooms)) for part in item.path.parts))
 
 
