@@ -7,7 +7,6 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-from prefect.server.database.configurations import AioSqliteConfiguration
 
 from envgen.errors import ConfigError
 from envgen.yaml_files import read_yaml
@@ -61,6 +60,8 @@ def test_prefect_asks_its_database_through_one_connection(tmp_path: Path):
     home = tmp_path / "runs of 100% or more?"
 
     async def connections() -> int:
+        from prefect.server.database.configurations import AioSqliteConfiguration
+
         engine = await AioSqliteConfiguration(prefect_database(home)).engine()
         async with engine.connect() as connection:
             await connection.exec_driver_sql("create table a (b int)")

@@ -221,6 +221,7 @@ def test_a_failure_of_mlflow_is_a_warning_without_password(
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:hidden@127.0.0.1:{held.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         monkeypatch.setattr("tasks.record._log_stages", log_stages)  # without retries
         with caplog.at_level(logging.WARNING, "envwright"):
             record_start(run)
