@@ -22,6 +22,8 @@ from infra.runs.lock import exclusive
 from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
 from infra.serving.group import ProcessGroup
 
+_EVERYWHERE = {"0.0.0.0", "::"}
+
 
 def serve(
     host: Annotated[
@@ -40,11 +42,12 @@ def serve(
     Example: `envwright serve`
     """
     prepare()
-    runs, store, new_login = Settings().runs.resolve(), Settings().tracking_uri, not os.environ.get(CLIENT)
-    own_mlflow, everywhere = not store.startswith(("http://", "https://")), host in {"0.0.0.0", "::"}
+    runs, new_login, everywhere = Settings().runs.resolve(), not os.environ.get(CLIENT), host in _EVERYWHERE
+    local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
+    store = mlflow_store(f"http://{local}:{mlflow_port}")
+    own_mlflow = not store.startswith(("http://", "https://"))
     for port in [prefect_port, mlflow_port] if own_mlflow else [prefect_port]:
         _check_port(host, port)
-    local = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
     ui = f"http://{socket.gethostname() if everywhere else local}"
     clients = _client_settings(f"http://{local}:{prefect_port}", f"http://{local}:{mlflow_port}", own_mlflow)
     home = os.environ.get("PREFECT_HOME") or str(runs / ".prefect")
@@ -78,6 +81,13 @@ def serve(
             exports.unlink(missing_ok=True)
             _end_runs()
             group.stop()
+
+
+def mlflow_store(own: str) -> str:
+    """Return where MLflow stores runs. The address `own`, left by an earlier session, is this server itself."""
+    if os.environ.get("MLFLOW_TRACKING_URI") == own:
+        del os.environ["MLFLOW_TRACKING_URI"]
+    return Settings().tracking_uri
 
 
 def prefect_database(home: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from envgen.errors import ConfigError
 from envgen.yaml_files import read_yaml
-from flows.commands.serve_cli import prefect_database
+from flows.commands.serve_cli import mlflow_store, prefect_database
 from infra.config.preset import shipped_presets
 from infra.serving.access import CLIENT, SERVER, choose_login
 
@@ -71,3 +71,9 @@ def test_prefect_asks_its_database_through_one_connection(tmp_path: Path):
 
     assert asyncio.run(connections()) == 1
     assert (home / "prefect.db").stat().st_size > 0
+
+
+def test_the_variables_of_an_earlier_session_name_no_other_mlflow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    assert mlflow_store("http://127.0.0.1:5001") == "http://127.0.0.1:5000"
+    assert mlflow_store("http://127.0.0.1:5000").startswith("sqlite:///")
