@@ -84,7 +84,7 @@ def serve(
 
 
 def mlflow_store(own: str) -> str:
-    """Return where MLflow stores runs. The address `own`, left by an earlier session, is this server itself."""
+    """Return the store of MLflow. An address `own`, left by an earlier session, is this server itself."""
     if os.environ.get("MLFLOW_TRACKING_URI") == own:
         del os.environ["MLFLOW_TRACKING_URI"]
     return Settings().tracking_uri
