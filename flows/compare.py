@@ -33,8 +33,8 @@ from infra.config.preset import Preset
 from infra.config.settings import TAG, Settings
 from infra.mlflow_log import is_logged
 from infra.runs.lock import exclusive
-from infra.runs.progress import new_lines
 from infra.runs.run import Run
+from infra.runs.run_log import new_lines
 from infra.serving.pools import pool_for
 from policy.child import TAIL_LINES, start_child, stop_child
 from policy.devices import VISIBLE, Shares, share_of_cores

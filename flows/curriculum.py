@@ -20,8 +20,8 @@ from infra.runs.context import design_context
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
-from infra.runs.progress import kept_log
 from infra.runs.run import RunRef, open_run, training_was_checked
+from infra.runs.run_log import kept_log
 from infra.runs.steps import Stored, intact, recorded_files
 from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_devices, check_packages

@@ -19,8 +19,8 @@ from infra.results import Made
 from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
-from infra.runs.progress import new_lines
 from infra.runs.run import Run, RunRef
+from infra.runs.run_log import new_lines
 
 
 class RunState(StrEnum):

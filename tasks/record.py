@@ -92,8 +92,7 @@ class TrainingProgress:
 
 
 def progress_text(entry: dict[str, Any]) -> str:
-    """A progress entry of the trainer in words; the speed is of this process since its
-    start, without steps before a resume."""
+    """Return a progress entry of the trainer in words; its speed leaves out steps before a resume."""
     here, elapsed, left = entry["steps_here"], entry["elapsed"], ""
     if here:
         seconds = elapsed / here * (entry["steps"] - entry["step"])

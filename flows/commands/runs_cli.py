@@ -15,8 +15,8 @@ from infra.export import Target
 from infra.formats import duration, estimate, file_size, narrow, short_count
 from infra.run_status import RunState, RunStatus, read_status, run_directories, run_status
 from infra.runs.files import CURRICULUM, RESULTS
-from infra.runs.progress import new_lines
 from infra.runs.run import Run
+from infra.runs.run_log import new_lines
 from infra.summary import headlines
 
 COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")

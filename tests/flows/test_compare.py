@@ -28,7 +28,7 @@ CHILDREN = plan("micro", ["fixed", "random", "levels", "frontier"], [0, 1]).chil
 
 
 def test_at_most_so_many_children_run_at_a_time_and_one_that_fails_takes_no_other_with_it():
-    running, most, errors, told, lock = set(), [], {}, [], threading.Lock()
+    running, most, errors, progress_lines, lock = set(), [], {}, [], threading.Lock()
 
     def start(child: Child) -> None:
         with lock:
@@ -43,12 +43,12 @@ def test_at_most_so_many_children_run_at_a_time_and_one_that_fails_takes_no_othe
     def note(child: Child, error: BaseException | None, progress: str) -> None:
         assert threading.current_thread() is threading.main_thread(), "one thread publishes"
         errors[child.name] = str(error or "")
-        told.append(progress)
+        progress_lines.append(progress)
 
     run_each(CHILDREN, 3, start, note, lambda: None)
     assert max(most) <= 3
     assert errors == {child.name: "" for child in CHILDREN} | {"random-s0": "out of memory"}
-    assert told == [f"{number} of 8" for number in range(1, 9)]
+    assert progress_lines == [f"{number} of 8" for number in range(1, 9)]
 
 
 def test_an_interruption_stops_what_runs_and_starts_nothing_more():

@@ -29,7 +29,7 @@ def validation() -> list[Instance]:
 
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory: pytest.TempPathFactory, validation: list[Instance]) -> MakeRun:
-    """Make a finished run of boards; of ten answers so many are right, for the base policy and each stage."""
+    """Make a finished run of boards from the number of right answers in ten, of base policy and stages."""
 
     def make(*correct: int, preset: Preset = TINY, proposals: tuple[Proposal, ...] = ()) -> RunRef:
         directory: Path = tmp_path_factory.mktemp("runs") / "first"

@@ -17,8 +17,8 @@ from flows.compare import Curricula
 from flows.parameters import Membership
 from infra.analysis.spec import ComparisonSpec, plan
 from infra.config.preset import load_preset
-from infra.runs.progress import kept_log
 from infra.runs.run import Run
+from infra.runs.run_log import kept_log
 from infra.serving.pools import pool_for
 from tasks.run import log
 

@@ -41,7 +41,7 @@ def heeded() -> None:
 def test_a_run_that_is_told_to_end_is_gone_at_once(
     tmp_path: Path, server: str, command: tuple[str, ...], moment: str, number: signal.Signals
 ):
-    # The simulated one starts a server of its own, which has to end too.
+    # The simulated run starts its own server, which has to end too.
     address = {"PREFECT_API_URL": server} if command is MICRO else {}
     log = tmp_path / "out"
     with open(log, "w") as out:

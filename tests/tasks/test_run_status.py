@@ -18,8 +18,8 @@ from infra.run_status import RunState, read_status, run_directories, run_status
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, holder
 from infra.runs.next_config import decided, store_decision
-from infra.runs.progress import kept_log
 from infra.runs.run import Run
+from infra.runs.run_log import kept_log
 from tasks.run import log
 
 

@@ -202,8 +202,8 @@ def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
     spec = plan("micro", ["checkpoint:V1", "random"], [0, 1], name="beta", stage_0="per-seed")
     page = html.unescape(write_page(tmp_path, gather(tmp_path, spec, {})).read_text()).replace("\u00a0", " ")
     facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", page))
-    told = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
-    assert tuple(list(facts.values())[-3:]) == told, "random alone has finished, twice"
+    provenance = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
+    assert tuple(list(facts.values())[-3:]) == provenance, "random alone has finished, twice"
     assert "<pre>envwright compare beta</pre>" in page
 
 
