@@ -23,14 +23,14 @@ from infra.config.settings import run_name
 from infra.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.files import PROPOSAL
 from infra.runs.next_config import decided, previous_config, store_decision
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from tasks.run import log
 
 SUSPENDED = ".suspended.json"
 """In a run directory: the flow run that is suspended for a decision."""
 
 
-def waits_for(run: RunRef, stage: int) -> str:
+def waits_for(run: Run, stage: int) -> str:
     """Return what a person has to do for a run that waits for a decision on a stage's proposal."""
     return (
         f"approve, edit or reject the config proposed for stage {stage + 1}: press Resume, or call"
@@ -38,7 +38,7 @@ def waits_for(run: RunRef, stage: int) -> str:
     )
 
 
-def ask(run: RunRef, stage: int) -> None:
+def ask(run: Run, stage: int) -> None:
     """Suspend this flow run with a form until the decision on a stage's proposal is stored.
 
     A flow run without a deployment cannot be suspended; it ends, and the decision is made in a shell.
@@ -69,7 +69,7 @@ def ask(run: RunRef, stage: int) -> None:
             log.warning("stage %d: the edited config is not possible: %s", stage, problem)
 
 
-def resume(run: RunRef, decision: Decision) -> str:
+def resume(run: Run, decision: Decision) -> str:
     """Submit the form of the flow run that is suspended for a decision; return what was done, in words."""
     try:
         flow_run = UUID(json.loads((run.directory / SUSPENDED).read_text())["flow_run"])
@@ -82,7 +82,7 @@ def resume(run: RunRef, decision: Decision) -> str:
         return "its flow run is not suspended; retry it, or run the same command again"
 
 
-def approval_form(run: RunRef, stage: int, problem: str = "") -> type[RunInput]:
+def approval_form(run: Run, stage: int, problem: str = "") -> type[RunInput]:
     """Return the form for the proposal of a stage: the decision, and the proposed config to edit.
 
     `problem` says why it is shown again.

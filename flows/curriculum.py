@@ -20,7 +20,7 @@ from infra.runs.context import design_context
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
-from infra.runs.run import RunRef, open_run, training_was_checked
+from infra.runs.run import Run, open_run, training_was_checked
 from infra.runs.run_log import kept_log
 from infra.runs.steps import Stored, intact, recorded_files
 from policy.checkpoints import is_simulated
@@ -37,7 +37,7 @@ from tasks.run import close_engine, log
 
 @flow(name="stage", flow_run_name="stage {number} · {variant}")
 def stage(
-    run: RunRef,
+    run: Run,
     number: int,
     config: EnvConfig,
     validation: Stored,
@@ -111,7 +111,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
         fetch_run(directory)
         if root:
             fork_run(root, directory, preset)
-        run = RunRef(directory=directory, preset=open_run(directory, preset).preset)
+        run = open_run(directory, preset)
         with kept_log(run), recorded(run):
             try:
                 return _stages(run)
@@ -119,7 +119,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
                 close_engine()
 
 
-def _complete(run: RunRef) -> int:
+def _complete(run: Run) -> int:
     """Number of complete stages, whose files are as their steps wrote them.
 
     A checkpoint is read only if a stage that is still open starts from it.
@@ -135,7 +135,7 @@ def _complete(run: RunRef) -> int:
     return done
 
 
-def _is_complete(run: RunRef, number: int) -> bool:
+def _is_complete(run: Run, number: int) -> bool:
     """Whether the manifest of a stage names the files that its steps recorded, and they are unchanged."""
     files = recorded_files(run.folder(number))
     try:
@@ -145,7 +145,7 @@ def _is_complete(run: RunRef, number: int) -> bool:
     return named == files and intact(run.folder(number), without=CHECKPOINT)
 
 
-def _published(run: RunRef, done: int) -> CurriculumResults | None:
+def _published(run: Run, done: int) -> CurriculumResults | None:
     """The results of the complete stages; an earlier call may have been cut off before it published them."""
     from infra.mlflow_log import is_logged
 
@@ -166,7 +166,7 @@ def _published(run: RunRef, done: int) -> CurriculumResults | None:
     return results
 
 
-def _stages(run: RunRef) -> CurriculumResults:
+def _stages(run: Run) -> CurriculumResults:
     preset, engineer = run.preset, run.preset.engineer
     variant = variant_label(engineer.name, engineer.variant)
     done = _complete(run)
@@ -193,7 +193,7 @@ def _stages(run: RunRef) -> CurriculumResults:
 
 
 def _decided(
-    run: RunRef, stage: int, results: CurriculumResults | None, places: dict[str, str]
+    run: Run, stage: int, results: CurriculumResults | None, places: dict[str, str]
 ) -> EnvConfig | None:
     """The config of the stage after `stage`, once a person has decided on it where the preset asks for that;
     None if the run ends there, or waits for the decision."""

@@ -138,7 +138,7 @@ def stored_preset(name: str) -> str:
     """Return the preset of a run, as JSON; empty if no run has this name."""
     run = Run(directory=Settings().runs / name)
     if is_directory_name(name) and run.has(CURRICULUM):
-        return run.read(CURRICULUM).preset.model_dump_json()
+        return run.preset.model_dump_json()
     return ""
 
 

@@ -43,7 +43,7 @@ from infra.formats import rate_names
 from infra.runs import files
 from infra.runs.fork import SHARED
 from infra.runs.lock import holder
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 
 IDS = "mlflow.json"
 Texts = dict[str, str]
@@ -87,13 +87,13 @@ def is_logged(directory: Path) -> bool:
     return all((ids := _read_ids(folder)) and ids.manifest for folder in complete)
 
 
-def start_curriculum(run: RunRef) -> None:
+def start_curriculum(run: Run) -> None:
     """Mark the run of a curriculum as running; it is created if it is new."""
     client = connect()
     client.update_run(_curriculum(client, run).run, status="RUNNING")
 
 
-def start_stage(run: RunRef, number: int) -> Ids | None:
+def start_stage(run: Run, number: int) -> Ids | None:
     """Log the stages before a stage, and return the ids of its run; None if the curriculum has no run."""
     if (root := _read_ids(run.directory)) is None:
         return None
@@ -112,7 +112,7 @@ def log_progress(ids: Ids, entries: list[dict[str, Any]]) -> Ids:
     return ids
 
 
-def log_stages(run: RunRef, stage: int) -> Texts:
+def log_stages(run: Run, stage: int) -> Texts:
     """Log a curriculum up to a complete stage; return where the MLflow UI shows it, by name."""
     client = connect()
     root = _curriculum(client, run)
@@ -126,7 +126,7 @@ def log_stages(run: RunRef, stage: int) -> Texts:
     return {"run in MLflow": page, "arms in MLflow, as a chart": f"{server}/{view_address(root.experiment)}"}
 
 
-def end_runs(run: RunRef, status: str) -> None:
+def end_runs(run: Run, status: str) -> None:
     """Give this status to the runs of a curriculum and its stages that are still running."""
     client = connect()
     for folder in (run.directory, *run.directory.glob("stage-*")):
@@ -135,7 +135,7 @@ def end_runs(run: RunRef, status: str) -> None:
             client.set_terminated(ids.run, status)
 
 
-def start_trace(run: RunRef, stage: int) -> LiveSpan | None:
+def start_trace(run: Run, stage: int) -> LiveSpan | None:
     """Start the trace of the design call after a stage; None if the curriculum has no run."""
     ids = start_stage(run, stage)
     return ids and mlflow.start_span_no_context(
@@ -230,7 +230,7 @@ def _experiment(client: MlflowClient, name: str) -> str:
     return created
 
 
-def _curriculum(client: MlflowClient, run: RunRef) -> Ids:
+def _curriculum(client: MlflowClient, run: Run) -> Ids:
     """Return the ids of the run of a curriculum, which is created if it is new."""
     above, params = Settings().parent_run, _columns(run.preset) | preset_params(run.preset)
     shared = above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
@@ -246,7 +246,7 @@ def _columns(preset: Preset) -> Texts:
     return {"engineer variant": engineer, "seed": str(preset.seed), "preset": preset.name}
 
 
-def _stage_run(client: MlflowClient, run: RunRef, number: int, root: Ids) -> Ids:
+def _stage_run(client: MlflowClient, run: Run, number: int, root: Ids) -> Ids:
     """Return the ids of the run of a stage that is not complete, or not wholly logged; delete what was logged
     of the stage before it was done again."""
     params = {**_columns(run.preset), "stage": str(number), "curriculum": run.name}
@@ -268,7 +268,7 @@ def _stage_run(client: MlflowClient, run: RunRef, number: int, root: Ids) -> Ids
     return ids
 
 
-def _log_until(client: MlflowClient, run: RunRef, stage: int, root: Ids) -> None:
+def _log_until(client: MlflowClient, run: Run, stage: int, root: Ids) -> None:
     """Log the base policy and the stages up to a complete one, unless they are logged as they are."""
     stages: dict[int, Ids] = {}
     for number in range(BASE_POLICY, stage + 1):
@@ -281,7 +281,7 @@ def _log_until(client: MlflowClient, run: RunRef, stage: int, root: Ids) -> None
         stages[number] = ids
 
 
-def _log_stage(client: MlflowClient, run: RunRef, number: int, root: Ids, parent: Ids | None) -> Ids:
+def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: Ids | None) -> Ids:
     """Log the evaluation of the base policy, or a complete stage, all but the digest of its manifest."""
     ids, folder = _stage_run(client, run, number, root), run.folder(number)
     rates = _rates(run.preset.space, run.read(files.BREAKDOWN, number))
@@ -316,7 +316,7 @@ def _rates(space: Space, breakdown: Breakdown) -> dict[str, float]:
     }
 
 
-def _model(run: RunRef, number: int, experiment: str, parent: Ids | None) -> str:
+def _model(run: Run, number: int, experiment: str, parent: Ids | None) -> str:
     """Create the model of a checkpoint, tagged with what it was made from; return its id."""
     policy = run.policy(number)
     tags = {
@@ -344,6 +344,6 @@ def _log_points(client: MlflowClient, run: str, points: Points, only_new: bool =
     client.log_batch(run, metrics=metrics)
 
 
-def _dataset(run: RunRef, file: files.File, name: str, stage: int | None = None) -> MetaDataset:
+def _dataset(run: Run, file: files.File, name: str, stage: int | None = None) -> MetaDataset:
     source = LocalArtifactDatasetSource(run.path(file, stage).resolve().as_uri())
     return MetaDataset(source, name=name, digest=run.digest(file, stage)[:36])

@@ -19,7 +19,7 @@ from infra.results import Made
 from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.run_log import new_lines
 
 
@@ -106,7 +106,7 @@ def run_status(directory: Path) -> RunStatus:
 
 def read_status(directory: Path) -> RunStatus:
     """Return the state of a run; RunDirectoryError if there is none, or it cannot be read."""
-    run = RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
+    run = Run(directory=directory)
     results = run.read(RESULTS) if run.has(RESULTS) else None
     breakdown = run.read(BREAKDOWN, BASE_POLICY) if run.has(BREAKDOWN, BASE_POLICY) else None
     if results:
@@ -133,7 +133,7 @@ def read_status(directory: Path) -> RunStatus:
     )
 
 
-def _state(run: RunRef, done: int) -> RunState:
+def _state(run: Run, done: int) -> RunState:
     """Return the state of a run that no process works on."""
     decision = run.decision(done - 1) if done else None
     if decision and decision.decision == "stop":

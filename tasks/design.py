@@ -10,7 +10,7 @@ from engineer.propose import design, fitted, unchanged
 from envgen.config import EnvConfig
 from infra.runs.context import training_facts
 from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL, ROLLOUTS
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.evaluation import gains, solved_by_one
 from policy.grpo.train_spec import SPLITTING
@@ -19,12 +19,12 @@ from tasks.run import engine, log
 from tasks.step import step
 
 
-def _compared(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
+def _compared(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     return {"gate": run.preset.engineer.gate, "against": run.best(stage - 1)}
 
 
 @step("gate", GATE, decides=_compared)
-def judge(run: RunRef, stage: int, best: Stored, rollouts: Stored) -> None:
+def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
     """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
     before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
     p_value = sign_test(*solved_by_one(before, after))
@@ -37,7 +37,7 @@ def judge(run: RunRef, stage: int, best: Stored, rollouts: Stored) -> None:
     run.write(GATE, decision, stage)
 
 
-def _asked(run: RunRef, stage: int, context: DesignContext, _: GateDecision) -> dict[str, Any]:
+def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dict[str, Any]:
     """What decides the answer of the engineer.
 
     Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
@@ -54,7 +54,7 @@ def _asked(run: RunRef, stage: int, context: DesignContext, _: GateDecision) -> 
 
 
 @step("engineer", PROPOSAL, ENGINEER_STATE, decides=_asked)
-def propose(run: RunRef, stage: int, context: DesignContext, gate: GateDecision) -> None:
+def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> None:
     """Ask the engineer once for the next config: returns the `Proposal`."""
     proposal = _proposal(run, stage, context, gate)
     reason = proposal.fallback or proposal.rationale or "(no reason given)"
@@ -65,7 +65,7 @@ def propose(run: RunRef, stage: int, context: DesignContext, gate: GateDecision)
     run.write(ENGINEER_STATE, proposal.state, stage)
 
 
-def _proposal(run: RunRef, stage: int, context: DesignContext, gate: GateDecision) -> Proposal:
+def _proposal(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> Proposal:
     preset, asked = run.preset, run.asked(stage)
     spec = preset.effective_engineer()
 

@@ -18,7 +18,7 @@ from infra.runs.files import (
     VALIDATION,
     WORK,
 )
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.checkpoints import is_simulated
 from policy.child import OUT_OF_MEMORY, WARNING, run_child, vllm_python
@@ -38,7 +38,7 @@ from tasks.run import answering, close_engine, log, rollouts_of
 from tasks.step import step
 
 
-def _trained(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
+def _trained(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the weights of a stage, beside its data and the policy before it."""
     preset = run.preset
     return {
@@ -53,7 +53,7 @@ def _options(preset: Preset) -> dict[str, Any]:
 
 
 @step("train", CHECKPOINT, TRAINING_LOG, decides=_trained, unfinished=WORK)
-def train(run: RunRef, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
+def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
     """GRPO in child processes from a policy: weights and training log."""
     preset, decides = run.preset, _trained(run, stage)
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
@@ -76,7 +76,7 @@ def train(run: RunRef, stage: int, data: Stored, parent: Stored) -> dict[str, An
     return {RESUMED: steps} if steps else {}
 
 
-def _train(run: RunRef, stage: int, spec: TrainSpec) -> None:
+def _train(run: Run, stage: int, spec: TrainSpec) -> None:
     # Its memory is for the trainer, and what it has loaded may be about to change.
     close_engine()
     show, out_of_memory = TrainingProgress(run, stage), []
@@ -118,25 +118,25 @@ def one_gpu(training: TrainingSettings) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
 
 
-def _answered(run: RunRef, stage: int, *_: Any) -> dict[str, Any]:
+def _answered(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the answers of a policy, beside its weights and the questions."""
     return {"answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
 
 
 @step("start", ROLLOUTS, BREAKDOWN, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
-def evaluate_start(run: RunRef, stage: int, policy: Stored, validation: Stored) -> None:
+def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
     """Rollouts and breakdown of the base policy."""
     _evaluate(run, stage, policy, validation)
     run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
 
 
 @step("evaluate", ROLLOUTS, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
-def evaluate_stage(run: RunRef, stage: int, checkpoint: Stored, validation: Stored) -> None:
+def evaluate_stage(run: Run, stage: int, checkpoint: Stored, validation: Stored) -> None:
     """Rollouts of a stage's checkpoint on the validation set."""
     _evaluate(run, stage, checkpoint, validation)
 
 
-def _evaluate(run: RunRef, stage: int, policy: Stored, validation: Stored) -> None:
+def _evaluate(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
     preset, instances, style = run.preset, VALIDATION.read(validation.path), run.preset.prompt_style
     log_path, partial = run.log("engine", stage), run.folder(stage) / PARTIAL_ROLLOUTS
     model = answering(str(policy.path), preset.task, instances, style, preset.engine, log_path)
@@ -146,7 +146,7 @@ def _evaluate(run: RunRef, stage: int, policy: Stored, validation: Stored) -> No
 
 
 @step("summarize", BREAKDOWN, CHANGES)
-def summarize(run: RunRef, stage: int, before: Stored, after: Stored) -> None:
+def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
     """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
     returns the `Breakdown`."""
     rollouts = ROLLOUTS.read(after.path)

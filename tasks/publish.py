@@ -7,12 +7,12 @@ from infra.config.settings import run_name
 from infra.results import CurriculumResults
 from infra.runs.files import MANIFEST, RESULTS
 from infra.runs.publishing import manifest, results_with, step_facts
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from tasks.run import lost, task_options
 
 
 @task(**task_options("manifest"))
-def write_manifest(run: RunRef, stage: int) -> None:
+def write_manifest(run: Run, stage: int) -> None:
     """Write the manifest, last of all: with it, and only with it, the stage is complete.
 
     One that is there is left if it tells of these very steps: a run may have been cut off between a step that
@@ -26,7 +26,7 @@ def write_manifest(run: RunRef, stage: int) -> None:
 
 
 @task(**task_options("results"))
-def publish(run: RunRef, stage: int) -> CurriculumResults:
+def publish(run: Run, stage: int) -> CurriculumResults:
     """Rewrite results and report once a stage is complete; the results of earlier stages stay as they are."""
     from infra.report.page import write_report  # what draws is loaded once there is something to draw
 

@@ -20,7 +20,7 @@ from infra.config.settings import Settings, run_name, without_password
 from infra.formats import duration
 from infra.results import CurriculumResults
 from infra.runs.files import REPORT
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from tasks.run import Throttle, log, lost, task_options
 
 T = TypeVar("T")
@@ -40,25 +40,25 @@ def logged(subject: str, call: Callable[[Any], T], remedy: str = "") -> T | None
 
 
 @task(**task_options("mlflow"), retries=1, retry_delay_seconds=2)
-def _log_stages(run: RunRef, stage: int) -> dict[str, str]:
+def _log_stages(run: Run, stage: int) -> dict[str, str]:
     from infra.mlflow_log import log_stages
 
     return log_stages(run, stage)
 
 
-def record_start(run: RunRef) -> None:
+def record_start(run: Run) -> None:
     """Create the run of a curriculum, or mark it as running."""
     logged(run.name, lambda mlflow: mlflow.start_curriculum(run))
 
 
-def record_stages(run: RunRef, stage: int) -> dict[str, str]:
+def record_stages(run: Run, stage: int) -> dict[str, str]:
     """Log a stage, and the stages before it that are not logged yet; return where MLflow shows them."""
     later = "it is logged with the next stage, or when the same command runs again"
     return logged(f"stage {stage}", lambda _: _log_stages(run, stage), later) or {}
 
 
 @contextmanager
-def recorded(run: RunRef) -> Iterator[None]:
+def recorded(run: Run) -> Iterator[None]:
     """Mark what was running in MLflow as failed or killed if an error or a signal ends the flow."""
     try:
         yield
@@ -72,7 +72,7 @@ class TrainingProgress:
     """Show the training of a stage while it runs, at a bearable rate: a line in the log, and points in MLflow
     until a point cannot be logged."""
 
-    def __init__(self, run: RunRef, stage: int) -> None:
+    def __init__(self, run: Run, stage: int) -> None:
         self._stage, self._throttle = stage, Throttle()
         self._entries: list[dict[str, Any]] = []
         self._ids = logged(f"stage {stage}, start", lambda mlflow: mlflow.start_stage(run, stage), _LATER)
@@ -105,9 +105,7 @@ def progress_text(entry: dict[str, Any]) -> str:
     )
 
 
-def show_result(
-    run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str = ""
-) -> None:
+def show_result(run: Run, results: CurriculumResults, addresses: dict[str, str], waiting: str = "") -> None:
     """Show the result so far on the page of the curriculum: one artifact, written again after each stage."""
     if not FlowRunContext.get():
         return
@@ -117,7 +115,7 @@ def show_result(
         lost("the result is not shown in Prefect", error)
 
 
-def _write_result(run: RunRef, results: CurriculumResults, addresses: dict[str, str], waiting: str) -> None:
+def _write_result(run: Run, results: CurriculumResults, addresses: dict[str, str], waiting: str) -> None:
     from infra.markdown import result_markdown
 
     places = {"report": str(run.path(REPORT).resolve()), **addresses}

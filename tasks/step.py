@@ -19,7 +19,7 @@ from prefect.states import Completed
 
 from envgen.errors import EndedError
 from infra.runs.files import File
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import Stored, run_step
 
 Body = Callable[..., dict[str, Any] | None]
@@ -44,7 +44,7 @@ def step(
 
         @task(name=name, cache_policy=NO_CACHE, retries=1, retry_condition_fn=_model_ended)
         @wraps(body)
-        def cached(run: RunRef, stage: int | None = None, *values: Any) -> Any:
+        def cached(run: Run, stage: int | None = None, *values: Any) -> Any:
             inputs = dict(zip(names, map(_content, values), strict=True))
             record = run_step(
                 run.folder(stage),
@@ -72,7 +72,7 @@ def _model_ended(task: Any, task_run: Any, state: State) -> bool:
     return isinstance(state.result(raise_on_failure=False), EndedError)
 
 
-def _value(run: RunRef, stage: int | None, file: File[Any] | str, outputs: dict[str, str]) -> Any:
+def _value(run: Run, stage: int | None, file: File[Any] | str, outputs: dict[str, str]) -> Any:
     if isinstance(file, File) and not file.stored:
         return run.read(file, stage)
     return Stored(path=run.folder(stage) / _name(file), sha256=outputs[_name(file)])

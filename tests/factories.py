@@ -31,7 +31,7 @@ from infra.runs.files import (
     VALIDATION,
 )
 from infra.runs.publishing import results_with
-from infra.runs.run import RunRef, open_run
+from infra.runs.run import Run, open_run
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
 from tasks.design import judge
@@ -105,12 +105,12 @@ def finished_run(
     proposals: tuple[Proposal, ...] = (),
     configs: tuple[EnvConfig, ...] = (),
     answers: Callable[[list[Any], int], list[Rollout]] = rollouts,
-) -> RunRef:
+) -> Run:
     """A curriculum whose evaluations solve `correct` of every ten instances: the base policy's first, then
     one a stage."""
     preset = preset.model_copy(update={"stages": len(correct) - 1})
     open_run(directory, preset)
-    run, validation = RunRef(directory=directory, preset=preset), validation or instances()
+    run, validation = Run(directory=directory, chosen=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
     run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.environment)
     run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.environment)
@@ -135,7 +135,7 @@ def finished_run(
     return run
 
 
-def with_results(run: RunRef, **manifest: object) -> RunRef:
+def with_results(run: Run, **manifest: object) -> Run:
     """The run with results of its stages, and these fields in their manifests."""
     for number in range(run.preset.stages):
         run.write(MANIFEST, run.read(MANIFEST, number) | manifest, number)
@@ -143,13 +143,13 @@ def with_results(run: RunRef, **manifest: object) -> RunRef:
     return run
 
 
-def published(directory: Path, stages: int, of: int, approval: str | None = None) -> RunRef:
+def published(directory: Path, stages: int, of: int, approval: str | None = None) -> Run:
     """Return a run of `of` stages, `stages` of which are complete."""
     asked = MICRO.model_copy(update={"approval": approval})
     run = finished_run(directory, (4, *range(5, 5 + stages)), asked)
     with_results(run, seconds={"train": 60.0}, tokens={"training": 500})
     whole: Preset = asked.model_copy(update={"stages": of})
-    return RunRef(directory=directory, preset=open_run(directory, whole).preset)
+    return open_run(directory, whole)
 
 
 def _log() -> pa.Table:

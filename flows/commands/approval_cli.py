@@ -11,10 +11,10 @@ from flows.commands.terminal import RUN
 from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
 from infra.results import Decision, Verdict
-from infra.runs.files import CURRICULUM, PROPOSAL
+from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 
 COMMENT = Annotated[
     str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")
@@ -60,7 +60,7 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
     from infra.markdown import proposal_markdown
 
     directory = Settings().find_run(name)
-    run = RunRef(directory=directory, preset=Run(directory=directory).read(CURRICULUM).preset)
+    run = Run(directory=directory)
     stage = last_stage(run)
     check_open(run, stage)
     # The digest first: what is shown after it is what is decided on, or storing is refused.
@@ -82,7 +82,7 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
     _tell(run, decision)
 
 
-def _tell(run: RunRef, decision: Decision) -> None:
+def _tell(run: Run, decision: Decision) -> None:
     from infra.tables import config_changes
 
     say(f"stage {decision.stage}: proposal {decision}")
@@ -94,7 +94,7 @@ def _tell(run: RunRef, decision: Decision) -> None:
     say(_resumed(run, decision) or "run the same command again, or retry its flow run, to continue")
 
 
-def _resumed(run: RunRef, decision: Decision) -> str:
+def _resumed(run: Run, decision: Decision) -> str:
     """Resume the suspended flow run if a server is configured; return what was done, in words."""
     from flows.environment import prepare
 

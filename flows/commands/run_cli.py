@@ -16,7 +16,7 @@ from infra.config.preset import Preset
 from infra.config.settings import Settings, run_name
 from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
-from infra.runs.run import RunRef, checked_run, training_was_checked
+from infra.runs.run import checked_run, training_was_checked
 from policy.checkpoints import check_hub, resolve_model
 from policy.grpo.launch import INSTALL, missing_packages
 
@@ -58,7 +58,7 @@ def run(
     directory = Settings().run_directory(name)
     if dry_run:
         return _show_dry_run(resolved, json_)
-    run = RunRef(directory=directory, preset=checked_run(directory, resolved).preset)
+    run = checked_run(directory, resolved)
     if not training_was_checked(directory, resolved):
         resolved.plan()
     console.print(

@@ -14,7 +14,7 @@ from infra.config.settings import Settings
 from infra.export import Target
 from infra.formats import duration, estimate, file_size, narrow, short_count
 from infra.run_status import RunState, RunStatus, read_status, run_directories, run_status
-from infra.runs.files import CURRICULUM, RESULTS
+from infra.runs.files import RESULTS
 from infra.runs.run import Run
 from infra.runs.run_log import new_lines
 from infra.summary import headlines
@@ -108,14 +108,14 @@ def _heading(detail: RunStatus) -> list[RenderableType]:
     if not detail.done:
         return [stands]
     run = Run(directory=detail.directory)
-    return [stands, rates_table(run.read(RESULTS), run.read(CURRICULUM).preset.space.best)]
+    return [stands, rates_table(run.read(RESULTS), run.preset.space.best)]
 
 
 def _detail_lines(detail: RunStatus) -> list[str]:
     lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
     if detail.done:
         run, made = Run(directory=detail.directory), detail.made
-        lines = [*headlines(run.read(RESULTS), run.read(CURRICULUM).preset.space.best), *lines]
+        lines = [*headlines(run.read(RESULTS), run.preset.space.best), *lines]
         spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens"
         lines.append(f"spent on complete stages: {spent}")
     elif detail.valid:

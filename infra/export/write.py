@@ -17,7 +17,7 @@ from envgen.files import canonical_json, move_directory, write_json, write_text
 from envgen.rows import instance_row
 from infra.config.versions import code_version
 from infra.export import Target
-from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
+from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
 
 JUDGE_NEEDS = ("verifiers>=0.4,<0.5", "numpy", "pyarrow", "pydantic>=2,<3")
@@ -38,7 +38,7 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
     output = output.resolve()
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
-    preset = run.read(CURRICULUM).preset
+    preset = run.preset
     environment, style = preset.task, preset.prompt_style
     about = {
         "run": run.directory.name,

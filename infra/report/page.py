@@ -22,7 +22,7 @@ from infra.formats import count, interval, percent, points
 from infra.report import examples
 from infra.results import CurriculumResults
 from infra.run_status import resume_command
-from infra.runs.files import CURRICULUM, REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
+from infra.runs.files import REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
 from infra.runs.run import Run
 from infra.summary import advice, headlines, notes
 from policy.rollouts import Rollout
@@ -45,7 +45,7 @@ def write_report(run: Path) -> Path:
     if not results.stages:
         nothing = f"{run}: results.json holds no finished stage"
         raise RunDirectoryError(f"{nothing}; finish one with 'envwright run {results.preset}', then report")
-    preset, last = files.read(CURRICULUM).preset, results.stages[-1]
+    preset, last = files.preset, results.stages[-1]
     space = preset.space
     rollouts = files.read(ROLLOUTS, last.stage)
     start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []

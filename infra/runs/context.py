@@ -8,7 +8,7 @@ from engineer.context import Answered, DesignContext, StageRecord
 from envgen.breakdown import Breakdown
 from infra.config.preset import Preset
 from infra.runs.files import BREAKDOWN, CHANGES, CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from policy.grpo.train_log import stratum_means, stratum_totals
 from policy.grpo.train_spec import answer_tokens, group_size
 
@@ -19,7 +19,7 @@ _OF_THE_MACHINE = (
 """Beginnings of options that say where training runs and what it leaves behind; some hold secrets."""
 
 
-def design_context(run: RunRef, stage: int, breakdown: Breakdown) -> DesignContext:
+def design_context(run: Run, stage: int, breakdown: Breakdown) -> DesignContext:
     """What the engineer may read after a stage with this breakdown."""
     return DesignContext(
         space=run.preset.space,

@@ -29,8 +29,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     shared, copy = Run(directory=source), Run(directory=partial)
     for stage, steps in ((None, ("validation",)), (BASE_POLICY, ("start",)), (0, STAGE_STEPS)):
         _take(shared.folder(stage), copy.folder(stage), steps)
-    curriculum = new_curriculum(target.name, preset)
-    copy.write(CURRICULUM, curriculum.model_copy(update={"commit": shared.commit}))
+    copy.write(CURRICULUM, new_curriculum(target.name, preset, shared.commit))
     os.replace(partial, target)
     sync_directory(target.parent)
 

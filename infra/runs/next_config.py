@@ -14,13 +14,13 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.results import Decision, Verdict
 from infra.runs.files import CONFIG, DECISION, GATE, PROPOSAL
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.steps import RECORDS
 
 log = logging.getLogger("envwright")
 
 
-def next_config(run: RunRef, stage: int) -> EnvConfig | None:
+def next_config(run: Run, stage: int) -> EnvConfig | None:
     """The config of the stage after `stage`; None if the run stops here, or waits for a decision."""
     decision = run.decision(stage)
     if decision is None:
@@ -29,7 +29,7 @@ def next_config(run: RunRef, stage: int) -> EnvConfig | None:
     return None if decision.decision == "stop" else decision.config
 
 
-def must_ask(run: RunRef, stage: int) -> bool:
+def must_ask(run: Run, stage: int) -> bool:
     """Whether a person has to decide before the stage after `stage` starts."""
     if run.preset.approval != "required" or stage + 1 >= run.preset.stages or run.decision(stage):
         return False
@@ -37,7 +37,7 @@ def must_ask(run: RunRef, stage: int) -> bool:
     return _begun_with(run, stage) != run.read(PROPOSAL, stage).config
 
 
-def last_stage(run: RunRef) -> int:
+def last_stage(run: Run) -> int:
     """The last stage with a proposal; RunDirectoryError if there is none."""
     done = [number for number in range(run.preset.stages) if run.has(PROPOSAL, number)]
     if not done:
@@ -47,7 +47,7 @@ def last_stage(run: RunRef) -> int:
     return done[-1]
 
 
-def check_open(run: RunRef, stage: int) -> None:
+def check_open(run: Run, stage: int) -> None:
     """RunDirectoryError if no stage follows that a decision on a proposal could be about."""
     if stage + 1 >= run.preset.stages:
         raise RunDirectoryError(
@@ -63,7 +63,7 @@ def previous_config(run: Run, stage: int) -> EnvConfig:
 
 
 def decided(
-    run: RunRef,
+    run: Run,
     stage: int,
     verdict: Verdict,
     *,

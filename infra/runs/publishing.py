@@ -18,12 +18,12 @@ from infra.runs.files import (
     ROLLOUTS,
     TRAINING_LOG,
 )
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.steps import read_record, read_records
 from policy.evaluation import gains
 
 
-def manifest(run: RunRef, number: int) -> dict[str, Any]:
+def manifest(run: Run, number: int) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
     from infra.config.versions import code_version, library_versions, machine
 
@@ -59,7 +59,7 @@ def step_facts(folder: Path) -> dict[str, Any]:
     }
 
 
-def results_with(run: RunRef, number: int) -> CurriculumResults:
+def results_with(run: Run, number: int) -> CurriculumResults:
     """The published results of the stages before `number`, and that stage."""
     preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
     evaluated = read_record(run.folder(BASE_POLICY), "start")
@@ -78,7 +78,7 @@ def results_with(run: RunRef, number: int) -> CurriculumResults:
     )
 
 
-def _stage_result(run: RunRef, stage: int) -> StageResult:
+def _stage_result(run: Run, stage: int) -> StageResult:
     made, rollouts = run.read(MANIFEST, stage), run.read(ROLLOUTS, stage)
     valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts)
     designed = gains(run.read(ROLLOUTS, 0), rollouts) if stage else (None, None)

@@ -40,10 +40,19 @@ _ABSENT, _MOST_CHANGES, _WIDTH = "not set", 12, 60
 
 
 class Run(Frozen):
-    """The directory of a run. `stage` is the number of a stage, -1 for the evaluation of the base policy, and
-    None for the run itself."""
+    """The directory of a run, and its preset; small, so that tasks can pass it around.
+
+    `stage` is the number of a stage, -1 for the evaluation of the base policy, and None for the run itself.
+    """
 
     directory: Path
+    chosen: Preset | None = None
+    """Preset of this call, where it may differ from the stored one: see `checked_run`."""
+
+    @property
+    def preset(self) -> Preset:
+        """The preset of this call, else the stored one; RunDirectoryError if there is none."""
+        return self.chosen or self.read(CURRICULUM).preset
 
     @property
     def commit(self) -> str:
@@ -109,17 +118,6 @@ class Run(Frozen):
         decision = self.read(DECISION, stage)
         return decision if decision.proposal == self.digest(PROPOSAL, stage) else None
 
-
-@lru_cache(10_000)
-def _file_digest(path: Path, state: tuple[int, ...]) -> str:
-    return file_digest(path)
-
-
-class RunRef(Run):
-    """A curriculum's directory and preset; small, so that tasks can pass it around."""
-
-    preset: Preset
-
     @property
     def name(self) -> str:
         """Name of the curriculum."""
@@ -160,6 +158,11 @@ class RunRef(Run):
         return attainable(self.preset.task, config, self.preset.instances, source, self.held_out())
 
 
+@lru_cache(10_000)
+def _file_digest(path: Path, state: tuple[int, ...]) -> str:
+    return file_digest(path)
+
+
 def validation_instances(preset: Preset) -> list[Any]:
     """Draw the validation set of a preset, without instances that the environment reserves."""
     instances: list[Any] = []
@@ -175,37 +178,38 @@ def default_name(preset: Preset) -> str:
     return f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
 
 
-def new_curriculum(name: str, preset: Preset) -> Curriculum:
+def new_curriculum(name: str, preset: Preset, commit: str = "") -> Curriculum:
     """Return the curriculum that a run of this name and preset is."""
-    return Curriculum(name=name, preset=preset, preset_digest=digest(_held(preset, FREE_FIELDS)))
+    preset_digest = digest(_held(preset, FREE_FIELDS))
+    return Curriculum(name=name, preset=preset, preset_digest=preset_digest, commit=commit)
 
 
-def open_run(directory: Path, preset: Preset) -> Curriculum:
+def open_run(directory: Path, preset: Preset) -> Run:
     """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
     does."""
-    current, run = checked_run(directory, preset), Run(directory=directory)
+    run = checked_run(directory, preset)
     if not run.has(CURRICULUM):
-        run.write(CURRICULUM, current.model_copy(update={"commit": check_hub(preset.model)}))
-        return current
+        run.write(CURRICULUM, new_curriculum(run.name, preset, check_hub(preset.model)))
+        return run
     curriculum = run.read(CURRICULUM)
     stored = curriculum.preset
-    longest = {"approval": current.preset.approval, "stages": max(stored.stages, preset.stages)}
+    longest = {"approval": run.preset.approval, "stages": max(stored.stages, preset.stages)}
     if (extended := stored.model_copy(update=longest)) != stored:
         run.write(CURRICULUM, curriculum.model_copy(update={"preset": extended}))
-    return current
+    return run
 
 
-def checked_run(directory: Path, preset: Preset) -> Curriculum:
-    """Return the curriculum of a run directory with this call's number of stages; writes nothing.
+def checked_run(directory: Path, preset: Preset) -> Run:
+    """Return the run of a directory with the preset of this call; writes nothing.
 
     The number of stages may be larger, so that a run can be extended; stages that are complete stay. Approval
     may be turned on and off; left out, it stays as it was. Options that decide memory and speed only
     (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ."""
-    run = Run(directory=directory)
+    run = Run(directory=directory, chosen=preset)
     if not run.has(CURRICULUM):
         check_unused(run.path(CURRICULUM), "curriculum")
-        return new_curriculum(directory.name, preset)
+        return run
     stored = run.read(CURRICULUM).preset
     if details := changed_fields(stored, preset, FREE_FIELDS):
         raise RunDirectoryError(
@@ -214,7 +218,7 @@ def checked_run(directory: Path, preset: Preset) -> Curriculum:
         )
     complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))
     update = {"approval": preset.approval or stored.approval, "stages": max(preset.stages, complete)}
-    return new_curriculum(directory.name, preset.model_copy(update=update))
+    return Run(directory=directory, chosen=preset.model_copy(update=update))
 
 
 def training_was_checked(directory: Path, preset: Preset) -> bool:

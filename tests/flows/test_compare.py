@@ -17,7 +17,7 @@ from infra.analysis.gather import gather
 from infra.analysis.spec import Child, plan
 from infra.config.preset import Preset
 from infra.runs.files import ROLLOUTS
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import StepRecord, step_key
 from policy.devices import share_of_cores
 from tasks.compare import run_each
@@ -111,7 +111,7 @@ def test_a_finished_child_whose_record_was_lost_is_done_again(
 
 
 def play_stage_0(directory: Path, preset: Preset) -> None:
-    run = RunRef(directory=directory, preset=preset)
+    run = Run(directory=directory, chosen=preset)
     validation, base = make_validation.fn(run), run.model(BASE_POLICY)
     evaluate_start.fn(run, BASE_POLICY, base, validation)
     data = generate.fn(run, 0, preset.default_config, validation)

@@ -21,7 +21,7 @@ from infra.config.preset import Preset, load_preset
 from infra.results import Decision, Verdict
 from infra.runs.files import CONFIG, GATE, MANIFEST, PROPOSAL
 from infra.runs.next_config import store_decision
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_spec import CHECKPOINT
 
@@ -58,7 +58,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         turns: list[Turn] = []
 
         def stage(
-            run: RunRef, number: int, config: EnvConfig, _: None, parent: int, *names: str
+            run: Run, number: int, config: EnvConfig, _: None, parent: int, *names: str
         ) -> tuple[int, dict[str, str]]:
             turns.append(Turn(number, config, parent))
             run.write(CONFIG, config, number)

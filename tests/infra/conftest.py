@@ -11,7 +11,7 @@ from support.boards import sample_boards
 from engineer.proposal import Proposal
 from envgen.mapf.problem import Instance
 from infra.config.preset import Preset
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def validation() -> list[Instance]:
 def make_run(tmp_path_factory: pytest.TempPathFactory, validation: list[Instance]) -> MakeRun:
     """Make a finished run of boards from the number of right answers in ten, of base policy and stages."""
 
-    def make(*correct: int, preset: Preset = TINY, proposals: tuple[Proposal, ...] = ()) -> RunRef:
+    def make(*correct: int, preset: Preset = TINY, proposals: tuple[Proposal, ...] = ()) -> Run:
         directory: Path = tmp_path_factory.mktemp("runs") / "first"
         proposals = proposals or tuple(asked(stage, MOVED) for stage in range(len(correct) - 1))
         configs = (EVEN, *(proposal.config for proposal in proposals))

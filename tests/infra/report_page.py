@@ -13,7 +13,7 @@ from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
 from infra.config.preset import load_preset
 from infra.report.page import write_report
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from policy.rollouts import Rollout
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)>\"'></pre></style>"
@@ -108,8 +108,8 @@ class Page(HTMLParser):
         return len(re.findall("<figure", self.section("replays")))
 
 
-def report(run: RunRef) -> Page:
+def report(run: Run) -> Page:
     return Page(write_report(run.directory).read_text(encoding="utf-8"))
 
 
-MakeRun = Callable[..., RunRef]
+MakeRun = Callable[..., Run]

@@ -17,7 +17,7 @@ from infra.config.settings import Settings
 from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, TRAIN_DATA
 from infra.runs.lock import exclusive
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from tasks.record import TrainingProgress, record_stages, record_start, recorded
 from tasks.run import Throttle
 
@@ -54,7 +54,7 @@ def logged_runs(client: MlflowClient, name: str) -> dict[str | None, MlflowRun]:
     return by_stage
 
 
-def trained(run: RunRef, *steps: int) -> None:
+def trained(run: Run, *steps: int) -> None:
     """Show the training of stage 1, which ends after these steps."""
     progress = TrainingProgress(run, 1)
     for step in steps:
@@ -63,7 +63,7 @@ def trained(run: RunRef, *steps: int) -> None:
         progress(counts | rates)
 
 
-def being_trained(directory: Path, preset: Preset) -> RunRef:
+def being_trained(directory: Path, preset: Preset) -> Run:
     """A run with a complete stage 0 and the training data of stage 1."""
     run = with_results(finished_run(directory, (3, 5, 7), preset))
     run.path(MANIFEST, 1).unlink()
@@ -105,7 +105,7 @@ def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_s
     assert is_logged(run.directory)
     copy = shutil.copytree(run.directory, tmp_path / "elsewhere" / "chain")
     for directory in (run.directory, copy):
-        log_stages(RunRef(directory=directory, preset=run.preset), 1)
+        log_stages(Run(directory=directory, chosen=run.preset), 1)
     after = logged_runs(client, "chain")
     assert [entry.info.run_id for entry in after.values()] == [entry.info.run_id for entry in runs.values()]
     assert points(client, after[None], "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
@@ -162,7 +162,7 @@ def test_a_comparison_that_is_called_again_has_one_run(client: MlflowClient, tmp
     assert [file.path for file in client.list_artifacts(calls[0].run)] == [page.name]
 
 
-def traced(run: RunRef, **more: object) -> None:
+def traced(run: Run, **more: object) -> None:
     """The engineer is asked after stage 0."""
     trace = mlflow_log.start_trace(run, 0)
     assert trace

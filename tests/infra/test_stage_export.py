@@ -24,7 +24,7 @@ from infra.runs.run import Run, new_curriculum, validation_instances
 def made_run(folder: Path, preset: Preset) -> Run:
     """A run as far as an export reads it: validation set, config and training data of stage 0."""
     run = Run(directory=folder / "a run 1")
-    run.write(CURRICULUM, new_curriculum(run.directory.name, preset))
+    run.write(CURRICULUM, new_curriculum(run.name, preset))
     held = validation_instances(preset)
     run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.environment)
     ids = preset.task.reserved().union(one.id for one in held)

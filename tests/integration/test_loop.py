@@ -15,7 +15,7 @@ from envgen.dataset import read_dataset
 from envgen.errors import EndedError, ModelError
 from infra.config.preset import load_preset
 from infra.runs.files import GATE, ROLLOUTS
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from policy.checkpoints import SIMULATED_STATE
 from tasks.step import step
 
@@ -128,11 +128,11 @@ def test_a_step_whose_model_ended_is_tried_once_more(server: str, tmp_path: Path
     tried = []
 
     @step("gate", GATE)
-    def ends(run: RunRef, stage: int) -> None:
+    def ends(run: Run, stage: int) -> None:
         tried.append(stage)
         raise error("the process was killed")
 
-    run = RunRef(directory=tmp_path, preset=load_preset("simulated"))
+    run = Run(directory=tmp_path, chosen=load_preset("simulated"))
     with temporary_settings({PREFECT_API_URL: server}), pytest.raises(error, match="was killed"):
         flow(lambda: ends(run, 0), name="steps")()
     assert tried == [0] * times

@@ -13,7 +13,7 @@ from flows.approval import approval_form
 from infra.config.preset import load_preset
 from infra.runs.files import CONFIG, DECISION, PROPOSAL
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 
 
 def config_of(*shares: float) -> EnvConfig:
@@ -28,21 +28,21 @@ PREVIOUS, PROPOSED = config_of(0.25, 0.25, 0.25, 0.25), config_of(0.1, 0.3, 0.3,
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunRef:
+def run(tmp_path: Path) -> Run:
     """A run whose stage 0 has proposed."""
     preset = load_preset("micro", {"approval": "required"})
-    ref = RunRef(directory=finished_run(tmp_path / "mine", (4, 5), preset).directory, preset=preset)
+    ref = Run(directory=finished_run(tmp_path / "mine", (4, 5), preset).directory, chosen=preset)
     ref.write(CONFIG, PREVIOUS, 0)
     propose(ref, PROPOSED)
     return ref
 
 
-def propose(run: RunRef, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
+def propose(run: Run, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
     proposal = Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config)
     run.write(PROPOSAL, proposal, 0)
 
 
-def decide(run: RunRef, verdict: Any, **more: Any) -> EnvConfig | None:
+def decide(run: Run, verdict: Any, **more: Any) -> EnvConfig | None:
     store_decision(run, decided(run, 0, verdict, via="shell", seen=run.digest(PROPOSAL, 0), **more))
     return next_config(run, 0)
 
@@ -53,23 +53,23 @@ def edited(**knobs: float) -> dict[str, Any]:
     return raw
 
 
-def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: RunRef):
+def test_without_a_decision_there_is_no_next_config_and_with_one_there_is(run: Run):
     assert must_ask(run, 0)
     assert next_config(run, 0) is None
     assert decide(run, "approve") == PROPOSED
     assert not must_ask(run, 0)
 
 
-def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(run: RunRef):
+def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(run: Run):
     free, last = (
-        run.model_copy(update={"preset": run.preset.model_copy(update=fields)})
+        run.model_copy(update={"chosen": run.preset.model_copy(update=fields)})
         for fields in ({"approval": "none"}, {"stages": 1})
     )
     assert next_config(free, 0) == PROPOSED
     assert not must_ask(last, 0)
 
 
-def test_every_verdict_leads_to_its_config_and_may_be_replaced(run: RunRef):
+def test_every_verdict_leads_to_its_config_and_may_be_replaced(run: Run):
     assert decide(run, "reject", comment="too hard") == PREVIOUS
     decision = run.decision(0)
     assert decision is not None
@@ -80,7 +80,7 @@ def test_every_verdict_leads_to_its_config_and_may_be_replaced(run: RunRef):
     assert str(run.decision(0)).startswith("approved by ada (shell, ")
 
 
-def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
+def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: Run):
     config = decide(run, "approve", edit=edited(data_ratio=0.1, hole_ratio=0.25))
     assert config is not None
     assert config.strata["6"]["hole_ratio"] == 0.25
@@ -105,15 +105,13 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: RunRef):
         ({"sizes": {str(size): {"data_ratio": 0} for size in (3, 4, 5, 6)}}, "every data_ratio is 0"),
     ],
 )
-def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(
-    run: RunRef, edit: dict[str, Any], said: str
-):
+def test_an_edit_that_is_not_legal_is_refused_and_nothing_stored(run: Run, edit: dict[str, Any], said: str):
     with pytest.raises(ConfigError, match=said):
         decide(run, "approve", edit=edit)
     assert run.decision(0) is None
 
 
-def test_a_decision_counts_for_the_proposal_that_was_shown_alone(run: RunRef):
+def test_a_decision_counts_for_the_proposal_that_was_shown_alone(run: Run):
     decide(run, "approve")
     seen = decided(run, 0, "approve", via="form", seen=run.digest(PROPOSAL, 0))
     propose(run, PREVIOUS)
@@ -124,7 +122,7 @@ def test_a_decision_counts_for_the_proposal_that_was_shown_alone(run: RunRef):
 
 
 @pytest.mark.parametrize(("asked", "reason"), [(True, "approved"), (False, "not asked about")])
-def test_once_the_next_stage_has_begun_its_config_stands(run: RunRef, asked: bool, reason: str):
+def test_once_the_next_stage_has_begun_its_config_stands(run: Run, asked: bool, reason: str):
     if asked:
         decide(run, "approve")
     run.write(CONFIG, PROPOSED, 1)
@@ -132,20 +130,20 @@ def test_once_the_next_stage_has_begun_its_config_stands(run: RunRef, asked: boo
         decide(run, "reject")
 
 
-def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: RunRef):
+def test_approval_that_is_asked_for_late_does_not_stop_a_stage_that_has_begun_with_the_proposal(run: Run):
     run.write(CONFIG, PROPOSED, 1)
     assert not must_ask(run, 0)
     run.write(CONFIG, PREVIOUS, 1)
     assert must_ask(run, 0)
 
 
-def test_a_damaged_decision_is_no_approval(run: RunRef):
+def test_a_damaged_decision_is_no_approval(run: Run):
     (run.path(DECISION, 0)).write_text('{"decision": "approve"}')
     with pytest.raises(RunDirectoryError, match=r"decision.json: damaged"):
         next_config(run, 0)
 
 
-def test_the_form_has_no_default_decision_no_partial_config_and_no_markup_of_a_model(run: RunRef):
+def test_the_form_has_no_default_decision_no_partial_config_and_no_markup_of_a_model(run: Run):
     form = approval_form(run, 0)
     schema = form.model_json_schema()
     assert schema["required"] == ["decision"]
@@ -159,7 +157,7 @@ def test_the_form_has_no_default_decision_no_partial_config_and_no_markup_of_a_m
     assert "25 % → 10 %" in text.replace("\u00a0", " ")
 
 
-def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: RunRef):
+def test_the_last_stage_with_a_proposal_is_the_one_to_decide_on(run: Run):
     assert last_stage(run) == 0
     run.path(PROPOSAL, 0).unlink()
     with pytest.raises(RunDirectoryError, match="no stage has proposed"):

@@ -10,24 +10,24 @@ from typer.testing import CliRunner
 from envgen.errors import ConfigError, RunDirectoryError
 from flows.approval import SUSPENDED
 from flows.cli import app
-from infra.runs.run import RunRef, open_run
+from infra.runs.run import Run, open_run
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRef:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose stage 0 has proposed."""
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
     directory, preset = tmp_path / "runs" / "mine", MICRO.model_copy(update={"approval": "required"})
     finished_run(directory, (4, 5), preset)
     preset = preset.model_copy(update={"stages": 2})
-    return RunRef(directory=directory, preset=open_run(directory, preset).preset)
+    return open_run(directory, preset)
 
 
 @pytest.mark.parametrize(
     ("options", "typed", "decides"),
     [([], "", False), ([], "n\n", False), ([], "\n", False), ([], "y\n", True), (["--yes"], "", True)],
 )
-def test_only_a_yes_decides(run: RunRef, options: list[str], typed: str, decides: bool):
+def test_only_a_yes_decides(run: Run, options: list[str], typed: str, decides: bool):
     said = CliRunner().invoke(app, ["approve", "mine", *options], input=typed)
     assert said.exit_code == (0 if decides else 1), said.output
     assert (run.decision(0) is not None) is decides
@@ -37,14 +37,14 @@ def test_only_a_yes_decides(run: RunRef, options: list[str], typed: str, decides
     ("edit", "complaint"),
     [("4=0.3", "expected STRATUM"), ("9.data_ratio=1", "map size 9"), ("4.depth=1", "no such ratio")],
 )
-def test_an_edit_of_what_is_not_there_is_refused(run: RunRef, edit: str, complaint: str):
+def test_an_edit_of_what_is_not_there_is_refused(run: Run, edit: str, complaint: str):
     said = CliRunner().invoke(app, ["approve", "mine", "--yes", "--set", edit])
     assert isinstance(said.exception, ConfigError)
     assert complaint in str(said.exception)
     assert run.decision(0) is None
 
 
-def test_edits_are_part_of_the_decision(run: RunRef):
+def test_edits_are_part_of_the_decision(run: Run):
     said = CliRunner().invoke(app, ["approve", "mine", "--yes", "--set", "4.wait_ratio=0.5"])
     assert said.exit_code == 0, said.output
     decision = run.decision(0)
@@ -53,7 +53,7 @@ def test_edits_are_part_of_the_decision(run: RunRef):
 
 
 @pytest.mark.parametrize("note", ["{", "[]", '{"flow_run": "x"}'])
-def test_a_damaged_note_of_the_suspended_run_costs_the_resumption_only(run: RunRef, note: str):
+def test_a_damaged_note_of_the_suspended_run_costs_the_resumption_only(run: Run, note: str):
     (run.directory / SUSPENDED).write_text(note)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         said = CliRunner().invoke(app, ["approve", "mine", "--yes"])

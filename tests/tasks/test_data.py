@@ -11,7 +11,7 @@ from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs import files
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import StepRecord, Stored, read_record
 from tasks.data import generate, make_validation
 
@@ -20,20 +20,20 @@ TWO_AGENTS = "3bf3dfe2220bb7e951605a1ba2b262e443490988362253bb55566425e9ec56c1"
 
 
 def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
-    run = RunRef(directory=folder, preset=load_preset("micro", dict(overrides)))
+    run = Run(directory=folder, chosen=load_preset("micro", dict(overrides)))
     run.write(files.VALIDATION, [], None, PromptStyle.COMPACT, {})
     validation = Stored(path=run.path(files.VALIDATION), sha256="of-the-validation-set")
     generate.fn(run, stage, run.preset.default_config, validation)
     return recorded(run, stage, "generate")
 
 
-def recorded(run: RunRef, stage: int | None, step: str) -> StepRecord:
+def recorded(run: Run, stage: int | None, step: str) -> StepRecord:
     record = read_record(run.folder(stage), step)
     assert record is not None
     return record
 
 
-def drawn(run: RunRef) -> StepRecord:
+def drawn(run: Run) -> StepRecord:
     make_validation.fn(run)
     return recorded(run, None, "validation")
 
@@ -50,7 +50,7 @@ CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio
 """Of the 867 distinct boards with three agents, 30 are in the benchmark suite."""
 
 
-def crowded(folder: Path, agents: int) -> RunRef:
+def crowded(folder: Path, agents: int) -> Run:
     options = {
         "environment.options.agents": agents,
         "environment.options.map_sizes": [3],
@@ -58,7 +58,7 @@ def crowded(folder: Path, agents: int) -> RunRef:
     }
     config = {"default_config": CROWDED.model_dump(mode="json"), "instances": 450}
     validation = {"validation.grid.hole_ratio": [0.5], "validation.instances": 60}
-    return RunRef(directory=folder, preset=load_preset("micro", {**options, **config, **validation}))
+    return Run(directory=folder, chosen=load_preset("micro", {**options, **config, **validation}))
 
 
 def identities(instances: list[Instance]) -> set[str]:
@@ -80,11 +80,11 @@ def test_neither_validation_nor_training_data_hold_an_instance_of_the_benchmark_
 
 
 def test_data_of_two_agents_does_not_depend_on_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    expected = drawn(RunRef(directory=tmp_path / "with", preset=load_preset("micro")))
+    expected = drawn(Run(directory=tmp_path / "with", chosen=load_preset("micro")))
     monkeypatch.setattr(benchmark, "SUITE", tmp_path / "missing.parquet")
     benchmark.suite_identities.cache_clear()
     registry._load.cache_clear()
-    without = drawn(RunRef(directory=tmp_path / "without", preset=load_preset("micro")))
+    without = drawn(Run(directory=tmp_path / "without", chosen=load_preset("micro")))
     assert (without.key, without.outputs) == (expected.key, expected.outputs)
     assert without.key == TWO_AGENTS, "the key of a step whose output is the same stays the same"
 

@@ -22,7 +22,7 @@ from infra.runs.files import (
     File,
     file_state,
 )
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from tasks.design import judge, propose
@@ -32,7 +32,7 @@ VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunRef:
+def run(tmp_path: Path) -> Run:
     """A run of two stages, with these advantages in their training logs, before the engineer is asked."""
     run = finished_run(tmp_path / "run", (5, 5, 5), load_preset("micro", {"engineer.name": "bandit"}))
     for stage, advantages in enumerate(ADVANTAGES):
@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> RunRef:
     return run
 
 
-def ask(run: RunRef, stage: int) -> StepRecord:
+def ask(run: Run, stage: int) -> StepRecord:
     """The record of the step; `reused` if it was not made anew."""
     path = run.folder(stage) / RECORDS / "engineer.json"
     before = file_state(path)
@@ -57,18 +57,18 @@ def ask(run: RunRef, stage: int) -> StepRecord:
     return record.model_copy(update={"reused": file_state(path) == before})
 
 
-def values(run: RunRef, stage: int) -> dict[str, float]:
+def values(run: Run, stage: int) -> dict[str, float]:
     return json.loads((run.path(ENGINEER_STATE, stage)).read_text())["values"]
 
 
-def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: RunRef):
+def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: Run):
     for stage in (0, 1):
         assert set(ask(run, stage).outputs) == {"proposal.json", "engineer_state.json"}
         assert values(run, stage) == pytest.approx(VALUES[stage])
     assert "state" not in json.loads((run.path(PROPOSAL, 1)).read_text())
 
 
-def test_a_finished_step_is_not_applied_again_unless_its_state_is_lost(run: RunRef):
+def test_a_finished_step_is_not_applied_again_unless_its_state_is_lost(run: Run):
     ask(run, 0), ask(run, 1)
     files = [path for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"]
     before = {path: path.stat().st_mtime_ns for path in files}
@@ -80,11 +80,11 @@ def test_a_finished_step_is_not_applied_again_unless_its_state_is_lost(run: RunR
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
-def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals(run: RunRef):
+def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals(run: Run):
     def proposed(**options: object) -> int:
         """When the proposals were written that a run with these options of the trainer finds."""
         preset = run.preset.model_copy(update={"trl": run.preset.trl | options})
-        ask(run.model_copy(update={"preset": preset}), 0)
+        ask(run.model_copy(update={"chosen": preset}), 0)
         return run.path(PROPOSAL, 0).stat().st_mtime_ns
 
     first = proposed()
@@ -94,7 +94,7 @@ def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals
 
 @pytest.mark.parametrize("last", ["proposal.json", "engineer_state.json"])
 def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
-    run: RunRef, monkeypatch: pytest.MonkeyPatch, last: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, last: str
 ):
     """Cut off right after a file was written, before the record of its step."""
 
@@ -116,7 +116,7 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     assert values(run, 1) == pytest.approx(VALUES[1])
 
 
-def test_another_state_before_is_another_step(run: RunRef):
+def test_another_state_before_is_another_step(run: Run):
     ask(run, 0)
     key = ask(run, 1).key
     (run.folder(0) / RECORDS / "engineer.json").unlink()
@@ -143,7 +143,7 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
     }
 
 
-def test_the_engineer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: RunRef):
+def test_the_engineer_reads_how_the_policy_is_trained_and_holds_nothing_that_trains_it(run: Run):
     context = design_context(run, 0, run.read(BREAKDOWN, 0))
     assert context.training == training_facts(run.preset)
     assert DesignContext.model_validate_json(context.model_dump_json()) == context

@@ -11,7 +11,7 @@ from envgen.errors import ChildError
 from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
-from infra.runs.run import RunRef
+from infra.runs.run import Run
 from infra.runs.steps import Stored
 from tasks import learn
 from tasks.data import make_validation
@@ -24,7 +24,7 @@ from tasks.run import close_engine, engine
 def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = RunRef(directory=tmp_path, preset=load_preset("micro", {"validation.instances": 1}))
+    run = Run(directory=tmp_path, chosen=load_preset("micro", {"validation.instances": 1}))
     seen = []
 
     def trainer(*given: object, **named: object) -> None:
@@ -51,7 +51,7 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(t
     # A cache for a billion tokens is asked for at once, whatever is generated.
     micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})
     preset = micro.model_copy(update={"trl": {**micro.trl, "max_completion_length": 10**9}})
-    run = RunRef(directory=tmp_path / "run", preset=preset)
+    run = Run(directory=tmp_path / "run", chosen=preset)
     write_dataset(run.path(TRAIN_DATA, 0), instances()[:8], PromptStyle.COMPACT, {})
     with pytest.raises(ChildError) as failure:
         train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))

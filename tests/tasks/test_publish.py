@@ -11,7 +11,7 @@ from envgen.files import write_json
 from infra.config.preset import load_preset
 from infra.runs.context import design_context
 from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
-from infra.runs.run import Run, RunRef
+from infra.runs.run import Run
 from infra.runs.steps import RECORDS
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
@@ -27,18 +27,18 @@ RATIONALE = "More data for 3x3."
 OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
 
 
-def judge_again(run: RunRef) -> None:
+def judge_again(run: Run) -> None:
     for stage in (0, 1):
         judge.fn(run, stage, run.evaluation(run.best(stage - 1)), run.evaluation(stage))
 
 
-def record_training(run: RunRef, **fields: object) -> None:
+def record_training(run: Run, **fields: object) -> None:
     record = {"step": "train", "key": "of training", "outputs": {}, "seconds": 2.0, **fields}
     write_json(run.folder(0) / RECORDS / "train.json", record)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
+def run(tmp_path: Path) -> tuple[Run, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
     boards = sample_boards(CONFIGS[0], 40, seed=3, purpose="validation")
     correct = (3, 9, 1)
@@ -47,7 +47,7 @@ def run(tmp_path: Path) -> tuple[RunRef, list[list[Rollout]]]:
     return found, [rollouts(boards, count) for count in correct]
 
 
-def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[RunRef, list[list[Rollout]]]):
+def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[Run, list[list[Rollout]]]):
     reference, (_, first, second) = run
     task = reference.preset.task
     results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
@@ -71,9 +71,9 @@ def test_a_page_that_cannot_be_drawn_costs_the_page_and_not_the_run(run, monkeyp
     assert "Traceback" in caplog.text, "wrong code is not hidden"
 
 
-def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[RunRef, list[list[Rollout]]]):
+def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[list[Rollout]]]):
     reference, (start, first, second) = run
-    judged = RunRef(directory=reference.directory, preset=load_preset("micro", {"engineer.gate": "rollback"}))
+    judged = Run(directory=reference.directory, chosen=load_preset("micro", {"engineer.gate": "rollback"}))
     judge_again(judged)
     gates = [judged.read(GATE, stage) for stage in (0, 1)]
     decided = [(gate.action, gate.against, gate.in_force, gate.best) for gate in gates]
@@ -95,12 +95,12 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[RunRef, lis
     [("off", 1, OPTIONS_CONFIGS[1]), ("rollback", 0, CONFIGS[0])],
 )
 def test_the_next_stage_starts_where_the_gate_says(
-    run: tuple[RunRef, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig
+    run: tuple[Run, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig
 ):
     """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the
     engineer go on."""
     settings = {"engineer.gate": gate, "engineer.name": "replay", "engineer.options": OPTIONS}
-    judged = RunRef(directory=run[0].directory, preset=load_preset("micro", settings))
+    judged = Run(directory=run[0].directory, chosen=load_preset("micro", settings))
     judge_again(judged)
     for number in (0, 1):
         judged.write(ENGINEER_STATE, {"seen": number}, number)

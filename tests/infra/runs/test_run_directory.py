@@ -12,7 +12,7 @@ from envgen.files import write_text
 from infra.config.preset import Preset, load_preset
 from infra.runs.files import CHANGES, CURRICULUM, GATE, RESULTS, File
 from infra.runs.lock import exclusive
-from infra.runs.run import Run, RunRef, checked_run, default_name, open_run
+from infra.runs.run import Run, checked_run, default_name, open_run
 from infra.runs.steps import run_step
 
 
@@ -24,7 +24,7 @@ def test_a_new_directory_is_claimed(tmp_path: Path):
     directory = tmp_path / "runs" / "mine"
     opened = open_run(directory, preset())
     assert (opened.name, opened.preset) == ("mine", preset())
-    assert Run(directory=directory).read(CURRICULUM) == opened
+    assert Run(directory=directory).preset == opened.preset
     assert json.loads((directory / "curriculum.json").read_text())["preset"] == preset().model_dump(
         mode="json"
     )
@@ -35,7 +35,7 @@ def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwis
     assert open_run(directory, preset()).preset.approval is None
     assert open_run(directory, preset(approval="required")).preset.approval == "required"
     assert open_run(directory, preset(stages=1)).preset.approval == "required"
-    stored = Run(directory=directory).read(CURRICULUM).preset
+    stored = Run(directory=directory).preset
     assert (stored.approval, stored.stages) == ("required", 2)
     assert open_run(directory, preset(approval="none")).preset.approval == "none"
     assert open_run(directory, preset()).preset.approval == "none"
@@ -45,8 +45,7 @@ def test_a_model_of_the_hub_keeps_the_commit_that_its_run_began_with(tmp_path: P
     def at(commit: str) -> Run:
         path = f"/cache/snapshots/{commit}/config.json"
         monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: path)
-        opened = open_run(tmp_path / "mine", preset(model="org/model", stages=2 + len(commit)))
-        return RunRef(directory=tmp_path / "mine", preset=opened.preset)
+        return open_run(tmp_path / "mine", preset(model="org/model", stages=2 + len(commit)))
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, revision, **_: f"/{revision}")
     for run in (at("1"), at("22"), at("1")):
@@ -85,11 +84,11 @@ def test_a_run_is_resumed_with_other_stages_words_and_parts_of_a_machine(
 ):
     first, file = open_run(tmp_path, preset(**begun)), tmp_path / "curriculum.json"
     (tmp_path / "stage-00").mkdir()
-    before = file.stat().st_mtime_ns
+    before, held = file.stat().st_mtime_ns, first.read(CURRICULUM).preset_digest
     second = open_run(tmp_path, preset(**resumed))
     assert second.preset == preset(**resumed)
-    assert second.preset_digest == first.preset_digest, "lineage finds the run by it"
-    stored = Run(directory=tmp_path).read(CURRICULUM).preset
+    assert second.read(CURRICULUM).preset_digest == held, "copies find the run by it"
+    stored = Run(directory=tmp_path).preset
     assert stored.stages == max(first.preset.stages, second.preset.stages), "the file keeps the longest"
     assert (file.stat().st_mtime_ns == before) == (stored == first.preset)
 
