@@ -13,10 +13,12 @@ LOCK := .venv-lock/.installed
 TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyproject.toml)
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-header --no-emit-package torch
-PIP := -m pip --quiet --disable-pip-version-check --no-input install
+PIP := -m pip --quiet --disable-pip-version-check --no-input install --no-compile
+# What is used is compiled when it is first imported: all of it takes two minutes.
+unexport PYTHONDONTWRITEBYTECODE
 # $(call install,ENVIRONMENT,LIST): uv, whose pin is in each list, or pip where uv finds no index.
 define install
-$(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes --compile-bytecode -r $(2) || \
+$(1)/bin/uv pip install --quiet --python $(1)/bin/python --no-deps --require-hashes -r $(2) || \
   $(1)/bin/python $(PIP) --no-deps --require-hashes -r $(2)
 endef
 # $(call prepare,ENVIRONMENT,LIST): pip first installs uv, and torch: with the tested version in place, nothing asks for
