@@ -1,8 +1,8 @@
 """Copies of run directories under an fsspec URL, so that a run continues on another machine.
 
-`<remote>/<run>/` has the layout of the run directory. A part (validation set, evaluation of the base policy,
-stage) is complete there when its marker is, a step record or manifest: it is removed before the files change
-and sent last. What was fetched is verified by the steps of the run, as files of this machine are."""
+`<remote>/<run>/` has the layout of the run directory. A stage is complete there when its manifest is, which
+is removed before files of the stage change and sent last. What was fetched is verified by the steps of the
+run, as files of this machine are."""
 
 import json
 import shutil
@@ -18,9 +18,7 @@ from infra.config.settings import without_password
 from infra.runs.files import CURRICULUM, DECISION, MANIFEST, REPORT, RESULTS, VALIDATION, WORK
 from infra.runs.steps import RECORDS
 
-_MARKERS = {"": f"{RECORDS}/validation.json", "start": f"{RECORDS}/start.json"}
-_LATER = (DECISION.name, "mlflow.json")
-"""Files of a part that are written after its marker."""
+_IDS = "mlflow.json"
 
 
 class RemoteError(Exception):
@@ -37,60 +35,56 @@ class _Remote:
     """Its address without a password."""
 
     def read(self, name: str) -> bytes:
-        """Return a document; empty if it is missing."""
+        """Return the content of a file; empty if it is missing."""
         try:
             return self.fs.cat_file(f"{self.root}/{name}")
         except FileNotFoundError:
             return b""
 
     def send(self, directory: Path, name: str) -> int:
-        """Send a file of a run, a document only if another one is there; return the number of files sent."""
-        path, document = f"{self.root}/{name}", name.endswith((".json", ".html"))
-        if document and self.read(name) == (directory / name).read_bytes():
+        """Send a file of a run unless the same one is there; return the number of files sent."""
+        if (content := self.read(name)) and content == (directory / name).read_bytes():
             return 0
+        path = f"{self.root}/{name}"
         self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         self.fs.put_file(str(directory / name), path)
         return 1
 
     def fetch(self, names: list[str], target: Path) -> None:
-        """Download files that are there; each appears under its name when it is complete."""
+        """Download files; each appears under its name when it is complete."""
         for name in names:
-            if self.fs.isfile(f"{self.root}/{name}"):
-                with atomic_path(target / name) as path:
-                    self.fs.get_file(f"{self.root}/{name}", str(path))
+            with atomic_path(target / name) as path:
+                self.fs.get_file(f"{self.root}/{name}", str(path))
 
 
 def push(directory: Path, remote: str) -> int:
-    """Copy the finished parts of a run to a remote; return how many files were sent. RemoteError if another
-    run of this name is there."""
+    """Copy the complete stages of a run, and all that lies beside them, to a remote; return how many files
+    were sent. RemoteError if another run of this name is there."""
     there = _open(remote, directory.name)
     _check_same_run(there, directory)
-    sent = there.send(directory, CURRICULUM.name)
-    stages = {path.parent.name: MANIFEST.name for path in sorted(directory.glob(f"stage-*/{MANIFEST.name}"))}
-    for part, marker in (_MARKERS | stages).items():
-        if (directory / part / marker).exists():
-            sent += _push_part(there, directory, part, marker)
-    documents = [directory / part / name for part in ("start", *stages) for name in _LATER]
-    documents += [*directory.glob("[!.]*.json"), *directory.glob("[!.]*.html")]
-    names = [str(path.relative_to(directory)) for path in documents if path.exists()]
-    return sent + sum(there.send(directory, name) for name in names)
+    names = [CURRICULUM.name, VALIDATION.name, f"{RECORDS}/validation.json", *_files(directory, "start")]
+    for path in sorted(directory.glob(f"stage-*/{MANIFEST.name}")):
+        stage, manifest = path.parent.name, f"{path.parent.name}/{MANIFEST.name}"
+        if there.read(manifest) == path.read_bytes():
+            names += [f"{stage}/{name}" for name in (DECISION.name, _IDS)]
+            continue
+        for name in (manifest, stage):
+            if there.fs.exists(f"{there.root}/{name}"):
+                there.fs.rm(f"{there.root}/{name}", recursive=True)
+        names += [*(name for name in _files(directory, stage) if name != manifest), manifest]
+    names += [RESULTS.name, REPORT.name, _IDS]
+    return sum(there.send(directory, name) for name in names if (directory / name).exists())
 
 
-def _push_part(there: _Remote, directory: Path, part: str, marker: str) -> int:
-    mark = f"{part}/{marker}".lstrip("/")
-    if there.read(mark) == (directory / mark).read_bytes():
-        return 0
-    for name in filter(None, (mark, part)):
-        if there.fs.exists(f"{there.root}/{name}"):
-            there.fs.rm(f"{there.root}/{name}", recursive=True)
-    paths = (directory / part).rglob("*") if part else [directory / VALIDATION.name]
-    names = [path.relative_to(directory) for path in paths if path.is_file()]
-    names = [name for name in names if WORK not in name.parts and name.suffix not in {".lock", ".partial"}]
-    return sum(there.send(directory, name) for name in (*(str(n) for n in names if str(n) != mark), mark))
+def _files(directory: Path, part: str) -> list[str]:
+    """Return the files in a folder of a run, without locks and what is not finished."""
+    paths = [path.relative_to(directory) for path in (directory / part).rglob("*") if path.is_file()]
+    lasting = (path for path in paths if path.suffix not in {".lock", ".partial"} and WORK not in path.parts)
+    return list(map(str, lasting))
 
 
 def pull(remote: str, directory: Path) -> list[str]:
-    """Fetch the parts that a run directory lacks and a remote has; return their names.
+    """Fetch the stages and files that a run directory lacks and a remote has; return the names of the stages.
 
     A folder that is no run is left alone."""
     if not (directory / CURRICULUM.name).exists() and not is_unused(directory):
@@ -100,33 +94,23 @@ def pull(remote: str, directory: Path) -> list[str]:
         return []
     if not (directory / CURRICULUM.name).exists():
         there.fetch([CURRICULUM.name], directory)
-    folders = [PurePosixPath(path).name for path in there.fs.ls(there.root, detail=False)]
-    stages = {name: MANIFEST.name for name in sorted(folders) if name.startswith("stage-")}
+    paths = [PurePosixPath(path).relative_to(there.root) for path in there.fs.find(there.root)]
+    names = {str(path) for path in paths if ".." not in path.parts}
+    wanted = {name for name in names if not name.startswith("stage-") and not (directory / name).exists()}
     fetched, folder = [], directory.parent / f".{directory.name}.fetched"
-    for part, marker in (_MARKERS | stages).items():
-        mark, decision = f"{part}/{marker}".lstrip("/"), f"{part}/{DECISION.name}"
-        if (directory / mark).exists():
-            same = there.read(mark) == (directory / mark).read_bytes()
-            if part and same and not (directory / decision).exists():
-                there.fetch([decision], directory)
-            continue
-        if not there.read(mark):
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        paths = [
-            PurePosixPath(path).relative_to(there.root) for path in there.fs.find(f"{there.root}/{part}")
-        ]
-        inside = [str(path) for path in paths if ".." not in path.parts]
-        there.fetch(inside if part else [VALIDATION.name, mark], folder)
-        if part:
-            move_directory(folder / part, directory / part)
-        else:
-            shutil.copytree(folder, directory, dirs_exist_ok=True)
-        fetched.append(part or "validation")
+    for manifest in sorted(name for name in names if PurePosixPath(name).match(f"stage-*/{MANIFEST.name}")):
+        stage = manifest.partition("/")[0]
+        if not (directory / manifest).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            there.fetch([name for name in names if name.startswith(f"{stage}/")], folder)
+            move_directory(folder / stage, directory / stage)
+            fetched.append(stage)
+        elif there.read(manifest) == (directory / manifest).read_bytes():
+            decision = f"{stage}/{DECISION.name}"
+            wanted |= names & {decision} if not (directory / decision).exists() else set()
     shutil.rmtree(folder, ignore_errors=True)
-    published = [RESULTS.name, REPORT.name, "mlflow.json"]
-    anew = bool(stages.keys() & fetched)
-    there.fetch([name for name in published if anew or not (directory / name).exists()], directory)
+    published = {RESULTS.name, REPORT.name, _IDS}
+    there.fetch(sorted(wanted | (names & published if fetched else set())), directory)
     return fetched
 
 
