@@ -7,7 +7,7 @@ from envgen.files import digest, file_digest, write_json
 from envgen.suites import Item, benchmark_of
 from infra.analysis.benchmark.results import RESULTS_FILE, BenchmarkResults, count
 from infra.analysis.benchmark.sources import limited, read_source
-from infra.analysis.benchmark.spec import BenchmarkSpec, open_benchmark
+from infra.analysis.benchmark.spec import BenchmarkSpec
 from infra.config.versions import code_version
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
 from infra.runs.lock import exclusive
@@ -21,7 +21,7 @@ from tasks.run import Throttle, answering, close_engine, log, rollouts_of
 
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
-    follow from them. RunDirectoryError if the directory belongs to another benchmark."""
+    follow from them."""
     with exclusive(directory):
         try:
             return _answered(directory, spec)
@@ -31,7 +31,6 @@ def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
     environment, endpoint, items = spec.environment.load(), spec.endpoint, _items(spec)
-    open_benchmark(directory, spec)
     source = spec.model if endpoint else resolve_model(spec.model)
     identity, data = source if endpoint else policy_identity(source), _data_key(spec, items)
     decides = {**spec.decides, "model": identity, "data": data}

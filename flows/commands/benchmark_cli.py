@@ -50,7 +50,6 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
 def benchmark(
     model: Model,
     options: BenchmarkOptions,
-    name: Annotated[str, typer.Option(help="Name of the directory under runs/benchmarks.")] = "",
     json_: JSON = False,
 ) -> None:
     """Measure valid and optimal rate of any model on the 3,150 instances of the benchmark suite.
@@ -65,7 +64,7 @@ def benchmark(
     if not spec.endpoint:
         check_model(spec.model)
         check_hub(spec.model)
-    directory = benchmark_directory(spec, name)
+    directory = benchmark_directory(spec)
     say(f"{spec.model} on {spec.asks}: {spec.style} prompts, answers of up to {spec.answer_tokens:,} tokens")
     from tasks.benchmark import answer_all
 

@@ -7,17 +7,16 @@ from typing import Any
 from pydantic import Field
 
 from envgen.dataset import USUAL, environment_of
-from envgen.errors import ConfigError, RunDirectoryError
-from envgen.files import check_unused, digest, read_model, write_json
+from envgen.errors import ConfigError
+from envgen.files import digest
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import benchmark_of
-from infra.config.settings import Settings, checked_name
+from infra.config.settings import Settings
 from policy.chat.endpoint import Endpoint, check_endpoint
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import max_positions
 
-SPEC = "spec.json"
 ANSWER_TOKENS, COMPACT_ANSWER_TOKENS = 8192, 128
 """Longest answers: of a model that thinks before, and of one that only answers (at most 105 tokens of the
 tiny policy are optimal)."""
@@ -67,31 +66,11 @@ class BenchmarkSpec(Frozen):
         return self.data or "the benchmark suite"
 
 
-def benchmark_name(spec: BenchmarkSpec) -> str:
-    """Return the name of a benchmark's directory: readable, its own for all that decides answers."""
+def benchmark_directory(spec: BenchmarkSpec) -> Path:
+    """Return where a benchmark is kept: under a readable name, its own for all that decides answers."""
     data = Path(spec.data).stem if spec.data else "suite"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{spec.model}-{data}").strip("-")
-    return f"{readable[-80:]}-{digest(spec.decides)[:8]}"
-
-
-def benchmark_directory(spec: BenchmarkSpec, name: str = "") -> Path:
-    """Return where a benchmark is kept; ConfigError if no directory can have the given name."""
-    return Settings().runs / "benchmarks" / (checked_name(name) if name else benchmark_name(spec))
-
-
-def open_benchmark(directory: Path, spec: BenchmarkSpec) -> None:
-    """Claim a directory for a spec; RunDirectoryError if another one, or something else, is there."""
-    path, here = directory / SPEC, spec.decides
-    if not path.exists():
-        check_unused(path, "benchmark")
-        return write_json(path, spec)
-    there = read_model(path, BenchmarkSpec, f"{path}: is missing", "move the directory away").decides
-    names = sorted(name for name in there | here if there.get(name) != here.get(name))
-    if changed := [f"{name}: {there.get(name)!r} there, {here.get(name)!r} here" for name in names]:
-        raise RunDirectoryError(
-            f"{directory} was made by another benchmark ({'; '.join(changed)}); give this one its own "
-            "--name, or move the directory away"
-        )
+    return Settings().runs / "benchmarks" / f"{readable[-80:]}-{digest(spec.decides)[:8]}"
 
 
 def planned(spec: BenchmarkSpec) -> BenchmarkSpec:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from scipy.stats import binomtest
 
-from envgen.errors import ConfigError, ModelError, RunDirectoryError
+from envgen.errors import ConfigError, ModelError
 from envgen.files import write_json
 from envgen.mapf.benchmark import item_of, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
@@ -22,8 +22,6 @@ from infra.analysis.benchmark.spec import (
     ANSWER_TOKENS,
     BenchmarkSpec,
     benchmark_directory,
-    benchmark_name,
-    open_benchmark,
     planned,
 )
 from policy.chat.engine_config import EngineConfig
@@ -182,27 +180,6 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
     assert "secret" not in str(caught.value)
 
 
-def test_a_directory_belongs_to_one_benchmark(tmp_path: Path):
-    spec, directory = planned_for("tiny"), tmp_path / "b"
-    open_benchmark(directory, spec)
-    open_benchmark(directory, spec.model_copy(update={"engine": EngineConfig(batch_size=3)}))
-    vllm = {"engine": EngineConfig(backend="vllm", max_model_len=4096)}
-    other = r"was made by another benchmark \(limit: None there, 3 here\); give this one its own --name"
-    for change, complaint in (
-        (vllm, r"engine: \{'dtype': 'auto'\} there, .*'backend': 'vllm'\} here"),
-        ({"limit": 3}, other),
-    ):
-        with pytest.raises(RunDirectoryError, match=complaint):
-            open_benchmark(directory, spec.model_copy(update=change))
-    for damage in ("{", "7"):
-        (directory / "spec.json").write_text(damage)
-        with pytest.raises(RunDirectoryError, match=r"damaged, or made by .*; move the directory away"):
-            open_benchmark(directory, spec)
-    write_json(tmp_path / "other" / "thesis.json", {})
-    with pytest.raises(RunDirectoryError, match="exists and is no benchmark"):
-        open_benchmark(tmp_path / "other", spec)
-
-
 def test_names_tell_model_and_data_and_differ_with_every_option(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -215,10 +192,9 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
         {"engine": EngineConfig(dtype="bfloat16")},
         {"engine": EngineConfig(backend="vllm")},
     )
-    names = [benchmark_name(spec.model_copy(update=change)) for change in ({}, *changes)]
+    names = [benchmark_directory(spec.model_copy(update=change)).name for change in ({}, *changes)]
     assert len(set(names)) == 6
     assert names[0].startswith("tiny-suite-")
     assert names[1].startswith("tiny-rows-")
     wider = spec.model_copy(update={"engine": EngineConfig(batch_size=3)})
-    assert benchmark_name(wider) == names[0]
-    assert benchmark_directory(spec, "mine") == tmp_path / "benchmarks" / "mine"
+    assert benchmark_directory(wider) == tmp_path / "benchmarks" / names[0]
