@@ -57,13 +57,6 @@ def short_count(number: float) -> str:
     return f"{number:.0f}"
 
 
-def file_size(size: float) -> str:
-    """Bytes in the largest unit that leaves at least one: `870 B`, `12 kB`, `3.4 MB`."""
-    units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
-    unit, name = next((unit for unit in units if size >= unit[0]), units[-1])
-    return f"{size / unit:.{int(unit > 1 and size < 10 * unit)}f}{SPACE}{name}"
-
-
 def duration(seconds: float) -> str:
     """Wall time in the largest unit that leaves at least one: `8 s`, `31 min`, `2.4 h`, `5 days`."""
     if seconds < 100:

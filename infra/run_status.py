@@ -1,9 +1,7 @@
 """The state of runs, read from their files alone."""
 
-import os
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +18,7 @@ from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.run import Run
-from infra.runs.run_log import new_lines
+from infra.runs.run_log import NAME, new_lines
 
 
 class RunState(StrEnum):
@@ -67,9 +65,7 @@ class RunStatus(Frozen):
     """The last line of its log."""
     report: Path | None = None
     changed: datetime
-    """When one of its files last changed."""
-    size: int
-    """Bytes of its files."""
+    """When it was last worked on."""
 
 
 def resume_command(directory: Path) -> str:
@@ -101,7 +97,7 @@ def run_status(directory: Path) -> RunStatus:
     try:
         return read_status(directory)
     except (EnvwrightError, OSError) as error:
-        return RunStatus(**_disk(directory), state=RunState.UNREADABLE, reason=str(error))
+        return RunStatus(**_place(directory), state=RunState.UNREADABLE, reason=str(error))
 
 
 def read_status(directory: Path) -> RunStatus:
@@ -111,14 +107,14 @@ def read_status(directory: Path) -> RunStatus:
     breakdown = run.read(BREAKDOWN, BASE_POLICY) if run.has(BREAKDOWN, BASE_POLICY) else None
     if results:
         breakdown = results.breakdowns[results.final_stage + 1]
-    done, working, disk = len(results.stages) if results else 0, holder(directory), _disk(directory)
+    done, working, place = len(results.stages) if results else 0, holder(directory), _place(directory)
     state, commands = RunState.RUNNING if working else _state(run, done), []
     if state is RunState.WAITING:
-        commands = [f"envwright approve {disk['name']}", f"envwright reject {disk['name']}"]
+        commands = [f"envwright approve {place['name']}", f"envwright reject {place['name']}"]
     if state in {RunState.WAITING, RunState.CUT_OFF}:
         commands.append(resume_command(directory))
     return RunStatus(
-        **disk,
+        **place,
         preset=run.preset.name,
         engineer=variant_label(run.preset.engineer.name, run.preset.engineer.variant),
         done=done,
@@ -143,13 +139,9 @@ def _state(run: Run, done: int) -> RunState:
     return RunState.WAITING if done and must_ask(run, done - 1) else RunState.CUT_OFF
 
 
-def _disk(directory: Path) -> dict[str, Any]:
-    """Return name and path of a run, bytes of its files, and when one of them last changed."""
-    size, changed = 0, 0.0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            with suppress(FileNotFoundError):  # a run that works removes files
-                state = os.lstat(os.path.join(folder, name))
-                size, changed = size + state.st_size, max(changed, state.st_mtime)
-    when = datetime.fromtimestamp(changed, UTC)
-    return {"name": run_name(directory), "directory": directory.resolve(), "changed": when, "size": size}
+def _place(directory: Path) -> dict[str, Any]:
+    """Return name and path of a run, and when it was last worked on."""
+    run = Run(directory=directory)
+    paths = [path for path in (run.path(CURRICULUM), run.log(NAME)) if path.exists()]
+    changed = datetime.fromtimestamp(max((path.stat().st_mtime for path in paths), default=0), UTC)
+    return {"name": run_name(directory), "directory": directory.resolve(), "changed": changed}

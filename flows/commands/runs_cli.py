@@ -12,15 +12,15 @@ from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, print_json, print_whole
 from infra.config.settings import Settings
 from infra.export import Target
-from infra.formats import duration, estimate, file_size, narrow, short_count
+from infra.formats import duration, estimate, narrow, short_count
 from infra.run_status import RunState, RunStatus, read_status, run_directories, run_status
 from infra.runs.files import RESULTS
 from infra.runs.run import Run
 from infra.runs.run_log import new_lines
 from infra.summary import headlines
 
-COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age", "size")
-SPARED = ("preset", "engineer", "size", "age", "valid %")
+COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age")
+SPARED = ("preset", "engineer", "age", "valid %")
 """Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
@@ -43,8 +43,8 @@ def runs(json_: JSON = False) -> None:
         column.no_wrap = True
     for status in statuses:
         stages = f"{status.done} of {status.stages}" if status.stages else ""
-        rate, size = narrow(status.valid), file_size(status.size)
-        cells = (status.name, status.preset, status.engineer, stages, status.state, rate, _age(status), size)
+        rate, age = narrow(status.valid), _age(status)
+        cells = (status.name, status.preset, status.engineer, stages, status.state, rate, age)
         table.add_row(*map(printable, cells))
     print_whole(table, SPARED)
     for status in statuses:
@@ -112,7 +112,7 @@ def _heading(detail: RunStatus) -> list[RenderableType]:
 
 
 def _detail_lines(detail: RunStatus) -> list[str]:
-    lines = [f"preset {detail.preset}, engineer {detail.engineer}, {file_size(detail.size)} on disk"]
+    lines = [f"preset {detail.preset}, engineer {detail.engineer}"]
     if detail.done:
         run, made = Run(directory=detail.directory), detail.made
         lines = [*headlines(run.read(RESULTS), run.preset.space.best), *lines]
@@ -127,7 +127,7 @@ def _detail_lines(detail: RunStatus) -> list[str]:
 
 
 def _age(status: RunStatus) -> str:
-    """How long ago a file of a run last changed."""
+    """How long ago a run was last worked on."""
     return duration(max(0.0, time.time() - status.changed.timestamp()))
 
 

@@ -8,7 +8,7 @@ from report_page import env_config
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from envgen.registry import EnvironmentSpec
-from infra.formats import SPACE, duration, file_size, points, short_count
+from infra.formats import SPACE, duration, points, short_count
 from infra.markdown import quiet
 from infra.tables import config_changes
 
@@ -24,8 +24,6 @@ LINKS = [
 @pytest.mark.parametrize(
     ("write", "number", "text"),
     [
-        *((file_size, size, text) for size, text in ((0, "0 B"), (1_500, "1.5 kB"), (12_400, "12 kB"))),
-        *((file_size, size, text) for size, text in ((3.4e6, "3.4 MB"), (2.5e11, "250 GB"))),
         *((duration, time, text) for time, text in ((8.24, "8.2 s"), (99, "99 s"), (1_860, "31 min"))),
         *((duration, time, text) for time, text in ((8_640, "2.4 h"), (432_000, "5 days"))),
         *((points, value, text) for value, text in ((-0.0004, "+0.0"), (-0.0006, "−0.1"), (0.02, "+2.0"))),
