@@ -110,11 +110,11 @@ def _run_all(
 
     def child_ended(child: Child, error: BaseException | None, progress: str) -> None:
         if error is None:
-            log.info("%s: finished; %s", child.title, progress)
+            log.info("%s: finished; %s", child.name, progress)
         else:
             reason = str(error) or type(error).__name__
-            log.error("%s: failed, %s: %s", child.title, progress, reason)
-            after = {each.name: f"{child.title} failed: {reason}" for each in new if each.root == child.name}
+            log.error("%s: failed, %s: %s", child.name, progress, reason)
+            after = {each.name: f"{child.name} failed: {reason}" for each in new if each.root == child.name}
             failures.update(after or {child.name: reason})
         publish_comparison(directory, spec, failures)
 
@@ -187,21 +187,21 @@ class Curricula:
                 job_variables={"env": dict(self.environment)} if self.environment else None,
             )
         assert isinstance(made, FlowRun)
-        log.info("%s: a run of curriculum/%s, %s", child.title, child.preset.name, address(made.id))
+        log.info("%s: a run of curriculum/%s, %s", child.name, child.preset.name, address(made.id))
         return made.id
 
     def _run_here(self, client: SyncPrefectClient, child: Child, parameters: dict[str, Any]) -> None:
         """Run a curriculum as a process of this machine, linked below this flow run."""
-        task, parent = Task(name=child.title, fn=curriculum.fn), UUID(flow_run.id)
-        step = client.create_task_run(task, parent, child.name, name=child.title, state=Pending())
+        task, parent = Task(name=child.name, fn=curriculum.fn), UUID(flow_run.id)
+        step = client.create_task_run(task, parent, child.name, name=child.name, state=Pending())
         link = {"parent_task_run_id": step.id, "state": Pending(), "tags": [TAG]}
         name = f"{self.directory.name}/{child.name}"
         made = client.create_flow_run(curriculum, name=name, parameters=parameters, **link)
-        with self.process(child.name, child.title, str(made.id)) as process:
+        with self.process(child.name, str(made.id)) as process:
             self._wait(client, made.id, child, process)
 
     @contextmanager
-    def process(self, name: str, title: str, run: str) -> Iterator[Popen]:
+    def process(self, name: str, run: str) -> Iterator[Popen]:
         """Run a flow run in a process, with its output in a file; the process ends with the block."""
         assert self.shares is not None
         path = self._output(name)
@@ -211,7 +211,7 @@ class Curricula:
         console = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO"}
         with self.shares.lent() as devices, open(path, "ab") as output:
             if devices:
-                log.info("%s: on GPU %s", title, devices[VISIBLE])
+                log.info("%s: on GPU %s", name, devices[VISIBLE])
             variables = {**self.environment, **console, **server, **devices}
             streams = {"stdin": DEVNULL, "stdout": output, "stderr": STDOUT}
             process = start_child(
@@ -241,7 +241,7 @@ class Curricula:
             answered = time.monotonic()
             lines, read = new_lines(files, read)
             for line in lines:
-                log.info("%s: %s", child.title, line.partition("  ")[2])  # without its time
+                log.info("%s: %s", child.name, line.partition("  ")[2])  # without its time
             if state.is_completed():
                 return
             if process and exited and not state.is_final():
@@ -254,7 +254,7 @@ class Curricula:
                 raise ChildError(f"{address(run)} is {state.name}: {state.message}{where}")
         if not process:
             remedy = "the same command waits for it again, prefect flow-run cancel ends it"
-            log.warning("%s: %s goes on; %s", child.title, address(run), remedy)
+            log.warning("%s: %s goes on; %s", child.name, address(run), remedy)
         raise ChildError(f"{address(run)} is not awaited any more")
 
 

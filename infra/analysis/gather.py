@@ -19,7 +19,6 @@ from infra.analysis.results import (
     ChildResult,
     ComparisonResults,
     Pair,
-    State,
 )
 from infra.analysis.spec import Arm, Child, ComparisonSpec
 from infra.analysis.statistics import Effect, effect, rate
@@ -114,9 +113,10 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
 
 
 def _child(child: Child, run: Finished | None, failures: Mapping[str, str]) -> ChildResult:
-    reason = "" if run else failures.get(child.name, "")
-    state = State.FINISHED if run else State.FAILED if reason else State.WAITING
-    return ChildResult(arm=child.arm, seed=child.preset.seed, state=state, reason=reason)
+    result = ChildResult(arm=child.arm, seed=child.preset.seed)
+    if run:
+        return result.model_copy(update={"valid": float(run.end("valid").mean())})
+    return result.model_copy(update={"reason": failures.get(child.name, "")})
 
 
 def arm_result(arm: Arm, runs: Runs) -> ArmResult:
@@ -134,7 +134,6 @@ def arm_result(arm: Arm, runs: Runs) -> ArmResult:
         **names,
         seeds=tuple(runs),
         **rates,
-        final_by_seed={seed: float(run.end("valid").mean()) for seed, run in runs.items()},
         tokens=float(np.mean([run.made.tokens for run in of_seeds])),
         seconds=float(np.mean([run.made.seconds for run in of_seeds])),
     )

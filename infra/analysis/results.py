@@ -1,6 +1,5 @@
 """`comparison_results.json`: what a comparison has shown so far, for programs."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
@@ -18,25 +17,15 @@ BASELINES = ("random", "fixed")
 """Arms that the others are measured against, where they are part of the comparison."""
 
 
-class State(StrEnum):
-    """How far a curriculum of a comparison is."""
-
-    FINISHED = "finished"
-    """All stages are done."""
-    FAILED = "failed"
-    """It ended with an error."""
-    WAITING = "waiting"
-    """It was not started, or was cut off."""
-
-
 class ChildResult(Frozen):
     """One curriculum of a comparison."""
 
     arm: str
     seed: int
-    state: State
+    valid: float | None = None
+    """Valid rate at its end; None if stages are left."""
     reason: str = ""
-    """Why it failed: the message and the last lines of its output."""
+    """Why it failed: the message and the last lines of its output; empty if it did not."""
 
     @property
     def name(self) -> str:
@@ -68,8 +57,6 @@ class ArmResult(Frozen):
     valid_curve: tuple[Rate, ...] = ()
     """On the validation set: of the base policy, then after each stage."""
     optimal_curve: tuple[Rate, ...] = ()
-    final_by_seed: dict[int, float] = {}
-    """Seed -> valid rate at the end."""
     tokens: float | None = None
     """Tokens of a run, mean over seeds, with the stage 0 that runs share."""
     seconds: float | None = None
@@ -108,7 +95,7 @@ class ComparisonResults(Frozen):
     @property
     def failed(self) -> tuple[ChildResult, ...]:
         """The curricula that ended with an error."""
-        return tuple(child for child in self.children if child.state is State.FAILED)
+        return tuple(child for child in self.children if child.reason)
 
 
 def read_comparison_results(directory: Path) -> ComparisonResults:

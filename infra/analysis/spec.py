@@ -64,7 +64,6 @@ class ComparisonSpec(Frozen):
         return [
             Child(
                 name=f"{label}-s{seed}",
-                title=f"{label} · seed {seed}",
                 preset=preset.model_copy(update={"seed": seed, "stage0_seed": root_seed}),
                 arm=label,
                 root=root,
@@ -82,7 +81,6 @@ class ComparisonSpec(Frozen):
         return [
             Child(
                 name=name,
-                title=f"stage 0, {name}",
                 preset=preset.model_copy(update={"engineer": engineer, "seed": seed, "stage0_seed": seed}),
             )
             for name, seed in dict.fromkeys(map(self._root, self.seeds))
@@ -105,8 +103,6 @@ class Child(Frozen):
 
     name: str
     """Of its run directory in the directory of the comparison."""
-    title: str
-    """Name in logs."""
     preset: Preset
     arm: str = ""
     """Label of its arm; empty for a shared stage 0."""

@@ -86,7 +86,7 @@ def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
 
     failures = _run_all(tmp_path, spec, spec.children, Runs(), 1)
     assert started == ["shared-s0", "shared-s1", "fixed-s1", "random-s1"]
-    assert failures == dict.fromkeys(["fixed-s0", "random-s0"], "stage 0, shared-s0 failed: out of memory")
+    assert failures == dict.fromkeys(["fixed-s0", "random-s0"], "shared-s0 failed: out of memory")
 
 
 def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):

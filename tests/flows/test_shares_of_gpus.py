@@ -104,7 +104,7 @@ def test_curricula_side_by_side_are_told_their_gpus(
     # The address is only handed on; nobody has to listen there.
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), ExitStack() as running:
         for number in range(jobs):
-            running.enter_context(curricula.process(f"run-{number}", "a run", "id"))
+            running.enter_context(curricula.process(f"run-{number}", "id"))
     assert devices == expected
 
 

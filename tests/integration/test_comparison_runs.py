@@ -92,7 +92,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     told(server, run["id"], "RUNNING")
     with kept_log(Run(directory=runs.directory / "fixed-s0")):
         log.info("stage 0: step 3 of 9")
-    eventually(lambda: "fixed · seed 0: stage 0: step 3 of 9" in caplog.text)
+    eventually(lambda: "fixed-s0: stage 0: step 3 of 9" in caplog.text)
     done.set()
     told(server, run["id"], "COMPLETED")
     assert ended.exception(60) is None

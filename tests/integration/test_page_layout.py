@@ -17,7 +17,6 @@ from support.finished_run import FinishedRun
 
 from infra.analysis.comparison.page import write_page
 from infra.analysis.gather import gather
-from infra.analysis.results import State
 from infra.analysis.spec import plan
 from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
@@ -51,7 +50,8 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
         Run(directory=folder / child.name).write(CURRICULUM, renamed)
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
     results = gather(folder, spec, {spec.children[-2].name: reason})
-    assert [child.state for child in results.children[-3:]] == [State.FINISHED, State.FAILED, State.WAITING]
+    assert [bool(child.valid) for child in results.children[-3:]] == [True, False, False]
+    assert [bool(child.reason) for child in results.children[-3:]] == [False, True, False]
     return write_page(folder, results)
 
 

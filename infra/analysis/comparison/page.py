@@ -5,7 +5,7 @@ from pathlib import Path
 
 from envgen.files import write_html
 from infra import tables
-from infra.analysis.results import BASELINES, ComparisonResults, RateName, State
+from infra.analysis.results import BASELINES, ComparisonResults, RateName
 from infra.analysis.statistics import Effect
 from infra.figures import effect_chart, learning_curves
 from infra.formats import count, estimate, listed, rate_names
@@ -28,7 +28,6 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
         pairs=tables.pairs(pairs),
         intervals=of_arms + len(pairs),
         headlines=[conclusion(results), conclusion_of_best(results)],
-        finished=State.FINISHED,
     )
     write_html(directory / PAGE, html)
     return directory / PAGE
