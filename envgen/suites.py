@@ -47,9 +47,8 @@ class Benchmark:
     """Return the items of the suite."""
     read: Callable[[Path], list[Item]]
     """Return the items of a data set; DataError as `envgen.dataset.read_dataset`."""
-    solved: Callable[[Iterable[tuple[str, Any]], str, Callable[[int], None] | None], list[Item]]
-    """Return the items of public rows (place, row), given their source and a callback for the number of
-    solved rows; DataError names the row."""
+    solved: Callable[[Iterable[tuple[str, Any]]], list[Item]]
+    """Return the items of public rows (place, row); DataError names the row."""
     public: str
     """Hub id of the public data set."""
     configs: tuple[str, ...]

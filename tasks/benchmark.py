@@ -16,7 +16,7 @@ from infra.runs.steps import policy_identity, run_step
 from policy.chat.endpoint import read_key
 from policy.checkpoints import resolve_model
 from policy.rollouts import breakdown_of
-from tasks.run import Throttle, answering, close_engine, log, rollouts_of
+from tasks.run import answering, close_engine, log, rollouts_of
 
 
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
@@ -70,13 +70,7 @@ def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
 def _items(spec: BenchmarkSpec) -> list[Item]:
     """The instances that a spec asks, in order."""
-    throttle = Throttle()
-
-    def progress(done: int) -> None:
-        if throttle.ready():
-            log.info("%s: %d rows solved", spec.data, done)
-
-    items = read_source(benchmark_of(spec.environment.load()), spec.data, progress)
+    items = read_source(benchmark_of(spec.environment.load()), spec.data)
     return items if spec.limit is None else limited(items, spec.limit)
 
 

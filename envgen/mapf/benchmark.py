@@ -6,7 +6,7 @@ those). All 3,150 differ up to symmetry and the order of agents, and no training
 of them: see `suite_identities`. `tests/envgen/test_benchmark_suite.py` draws the suite again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ SUBSETS = {"wr_025": 0.25, "wr_050": 0.5, "wr_075": 0.75}
 AGENTS = (3, 4, 5)
 CONFIG_PREFIX = "benchmark_"
 """The configs of the public data set are this and the name of a subset."""
-SOLVER_BATCH = 256
 EVERYTHING = "all"
 """The subset of instances that belong to none of `SUBSETS`."""
 SUITE = Path(__file__).parent / "benchmark.parquet"
@@ -75,28 +74,19 @@ def _column(path: Path, name: str, missing: list[str]) -> list[str]:
     return read_table(path, schema).column(0).to_pylist()
 
 
-def solve_rows(
-    rows: Iterable[tuple[str, Any]], source: str, progress: Callable[[int], None] | None
-) -> list[Item]:
+def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
     """Return rows of the public benchmark as solved instances with canonical identities.
 
-    Each row comes with the place that messages name. `progress` gets the number of solved rows. DataError for
-    a row that is wrong or has no plan.
+    Each row comes with the place that messages name. DataError for a row that is wrong or has no plan.
     """
     read = [(where, *parsed(_row, value, where)) for where, value in rows]
-    if not read:
-        raise DataError(f"{source}: holds no row; expected rows sample_id, num_agents, text")
     items: list[Item] = []
-    for first in range(0, len(read), SOLVER_BATCH):
-        batch = read[first : first + SOLVER_BATCH]
-        solutions = solve_many([problem for _, _, problem in batch])
-        for (where, row, problem), solution in zip(batch, solutions, strict=True):
-            if solution is None:
-                raise DataError(f"{where}: {row.sample_id!r} has no plan to compare costs with; leave it out")
-            subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
-            items.append(item_of(Instance(problem=problem, solution=solution), row.sample_id, subset))
-        if progress:
-            progress(len(items))
+    solutions = solve_many([problem for _, _, problem in read])
+    for (where, row, problem), solution in zip(read, solutions, strict=True):
+        if solution is None:
+            raise DataError(f"{where}: {row.sample_id!r} has no plan to compare costs with; leave it out")
+        subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
+        items.append(item_of(Instance(problem=problem, solution=solution), row.sample_id, subset))
     return items
 
 

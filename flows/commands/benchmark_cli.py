@@ -35,8 +35,7 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
     """How a model is asked; an endpoint runs its own engine."""
 
     data: str | None = None
-    """Instances other than the shipped suite: .parquet, .jsonl of rows as the public data set has, or its hub
-    id."""
+    """Instances other than the shipped suite: a data set (.parquet), or the hub id of the public data set."""
     style: str | None = None
     """Prompt style, as compact, in which the tiny policy was taught; left out, the context of a checkpoint
     decides."""

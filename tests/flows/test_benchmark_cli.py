@@ -4,22 +4,22 @@ import json
 from pathlib import Path
 
 import pytest
-from support.public_rows import public_row, write_rows
 
-from envgen.dataset import USUAL
+from envgen.dataset import USUAL, write_dataset
 from envgen.mapf.benchmark import load_suite
+from envgen.mapf.prompts import PromptStyle
 from policy.rollouts import breakdown_of, read_rollouts
 
 
 @pytest.mark.slow
-def test_the_tiny_policy_answers_rows_of_the_public_data_set(envwright, tmp_path: Path, monkeypatch):
+def test_the_tiny_policy_answers_a_data_set(envwright, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("flows.commands.benchmark_cli.show_log", lambda: None)  # its handler would stay
-    rows = [public_row(item, subset=item.groups["wait subset"]) for item in load_suite()[:6]]
-    write_rows(tmp_path / "rows.jsonl", rows)
-    command = ("benchmark", "tiny", "--data", "rows.jsonl")
+    instances = [item.instance for item in load_suite()[:6]]
+    write_dataset(tmp_path / "few.parquet", instances, PromptStyle.BOARD, {})
+    command = ("benchmark", "tiny", "--data", "few.parquet")
     printed = envwright(*command).out
-    [folder] = (tmp_path / "runs" / "benchmarks").glob("tiny-rows-*")
-    assert "tiny on rows.jsonl: compact prompts, answers of up to 128 tokens" in printed
+    [folder] = (tmp_path / "runs" / "benchmarks").glob("tiny-few-*")
+    assert "tiny on few.parquet: compact prompts, answers of up to 128 tokens" in printed
     rollouts = read_rollouts(folder / "rollouts.parquet")
     assert all(rollout.completion.startswith("Agent 0: (") for rollout in rollouts)
     solved = breakdown_of(USUAL.load(), rollouts).overall

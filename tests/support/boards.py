@@ -38,9 +38,9 @@ _TEXTS = {
     """,
     # Wrong cyclic order on a ring: every goal is reachable, the problem is not solvable.
     "ring-order": """
-        F F F
+        S F s
         F H F
-        F F F
+        F F A
         Agent 0: (0,0) to (0,0)
         Agent 1: (0,2) to (2,2)
         Agent 2: (2,2) to (0,2)

@@ -62,8 +62,10 @@ def test_a_data_set_is_answered_too(tmp_path: Path):
     assert (of_file.labels("agents"), of_file.labels("wait subset")) == (["3 agents"], [])
 
 
-def test_rows_that_are_wrong_leave_nothing_behind(tmp_path: Path):
-    with pytest.raises(DataError, match="line 1: sample_id: Field required"):
-        (tmp_path / "rows.jsonl").write_text("{}\n")
-        answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "rows.jsonl")))
+def test_data_that_cannot_be_read_leave_nothing_behind(tmp_path: Path):
+    with pytest.raises(DataError, match=r"nothing: expected a .parquet data set"):
+        answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "nothing")))
+    write_dataset(tmp_path / "empty.parquet", [], PromptStyle.BOARD, {})
+    with pytest.raises(DataError, match=r"empty.parquet: holds no instance"):
+        answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "empty.parquet")))
     assert not (tmp_path / "b").exists()

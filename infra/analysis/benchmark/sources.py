@@ -2,39 +2,34 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from envgen.errors import DataError
-from envgen.files import read_json_lines
 from envgen.suites import Benchmark, Item
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def read_source(
-    benchmark: Benchmark, source: str, progress: Callable[[int], None] | None = None
-) -> list[Item]:
+def read_source(benchmark: Benchmark, source: str) -> list[Item]:
     """The instances of `source`; nothing means the suite.
 
-    Else it is a .parquet data set, .jsonl rows, or a hub id or folder of the public data set.
-    `progress` gets the number of rows solved. DataError names file, row and remedy.
+    Else it is a .parquet data set, or a hub id or folder of the public data set. DataError names file, row
+    and remedy.
     """
     if not source:
         return benchmark.suite()
     path = Path(source)
     if path.suffix == ".parquet":
-        return benchmark.read(path)
-    if path.suffix == ".jsonl":
-        rows = ((f"{path}: line {number}", value) for number, value in read_json_lines(path))
-        return benchmark.solved(rows, source, progress)
-    if path.is_dir() or (_HUB_ID.fullmatch(source) and not path.exists()):
-        return benchmark.solved(_hub_rows(benchmark, source), source, progress)
-    raise DataError(
-        f"{source}: expected a .parquet data set, a .jsonl file of rows as the public data set has, or a hub "
-        f"id as {benchmark.public}"
-    )
+        items = benchmark.read(path)
+    elif path.is_dir() or (_HUB_ID.fullmatch(source) and not path.exists()):
+        items = benchmark.solved(_hub_rows(benchmark, source))
+    else:
+        raise DataError(f"{source}: expected a .parquet data set, or a hub id as {benchmark.public}")
+    if not items:
+        raise DataError(f"{source}: holds no instance; give another data set")
+    return items
 
 
 def limited(items: Sequence[Item], each: int) -> list[Item]:
@@ -61,7 +56,7 @@ def _hub_rows(benchmark: Benchmark, source: str) -> Iterator[tuple[str, Any]]:
         except (OSError, ValueError) as error:
             raise DataError(
                 f"{source}: config {config} cannot be fetched ({error}); check the id and the network, or "
-                "save its rows as JSON lines where there is one and give that file"
+                "give a folder with a copy of the data set"
             ) from None
         for split, rows in splits.items():
             for number, row in enumerate(rows):

@@ -186,7 +186,7 @@ def test_names_tell_model_and_data_and_differ_with_every_option(
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     spec = planned_for("tiny")
     changes = (
-        {"data": "d/rows.jsonl"},
+        {"data": "d/rows.parquet"},
         {"limit": 2},
         {"answer_tokens": 9},
         {"engine": EngineConfig(dtype="bfloat16")},
