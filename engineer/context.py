@@ -16,13 +16,6 @@ from envgen.frozen import Frozen
 from envgen.space import Space
 
 
-class Answered(Frozen):
-    """Answers of training, sampled at temperature 1."""
-
-    n: float = Field(ge=0)
-    valid: float = Field(ge=0)
-
-
 class StageRecord(Frozen):
     """One finished stage: what was trained on and what the policy then got wrong."""
 
@@ -39,8 +32,6 @@ class StageRecord(Frozen):
     zero_variance: dict[str, float] = Field(default_factory=dict)
     """Stratum -> share of the stage's training groups whose rewards are all equal; strata without answers are
     left out."""
-    answered: dict[str, Answered] = Field(default_factory=dict)
-    """Stratum -> answers of the stage's training and how many of them were valid; likewise."""
     change: dict[str, Difference] = Field(default_factory=dict)
     """Stratum -> valid rate after the stage minus the rate of the policy it started from, on the same
     instances."""

@@ -8,7 +8,7 @@ from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
 from engineer.engineers.registry import find_engineer, read_options
 from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec
-from envgen.config import SHARE, EnvConfig, Part
+from envgen.config import EnvConfig
 from envgen.errors import SamplingError
 from envgen.files import canonical_json
 from policy.chat.contract import ChatModel
@@ -17,8 +17,6 @@ Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises
 SamplingError."""
 
-DIGITS = 12
-"""Of a mixed knob: a mean of equal numbers must not leave their range by a rounding error."""
 MAX_STATE = 1_000_000
 """Characters of an engineer's state at most."""
 
@@ -30,8 +28,7 @@ def design(
     model: ChatModel | None,
     fit: Fit,
 ) -> Proposal:
-    """The proposal of the configured engineer, mixed with the anchor; `model` answers for the engineers that
-    are models.
+    """The proposal of the configured engineer; `model` answers for the engineers that are models.
 
     Never raises for a bad answer: after the repair turn, if the engineer fails or breaks its contract, or if
     nothing near the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if
@@ -41,7 +38,7 @@ def design(
     options = read_options(spec, engineer)
     assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
     proposal = _propose(engineer, options, context, Brief(spec=spec, seed=seed, model=model))
-    return fitted(_anchored(proposal, context, spec.anchor_share), context.current.config, fit)
+    return fitted(proposal, context.current.config, fit)
 
 
 def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
@@ -58,38 +55,6 @@ def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
         fields = {"config": previous, "fallback": reason, "changes": ()}
         return fitted(proposal.model_copy(update=fields), previous, fit)
     return proposal.model_copy(update={"config": config, "changes": (*proposal.changes, *notes)})
-
-
-def _anchored(proposal: Proposal, context: DesignContext, share: float) -> Proposal:
-    # A config that is kept would drift to the default.
-    if not share or proposal.config == context.current.config:
-        return proposal
-    config = anchored(proposal.config, context.default_config, share)
-    changes = (*proposal.changes, f"{share:.0%} of the default config was mixed in")
-    return proposal.model_copy(update={"config": config, "changes": changes})
-
-
-def anchored(config: EnvConfig, default: EnvConfig, share: float) -> EnvConfig:
-    """The config of a data set of which `share` (0 to 1) comes from `default` and the rest from `config`: an
-    anchor against drift (EnvGen, arXiv 2403.12014).
-
-    For each stratum: r = (1 - a) r_config + a r_default, and each knob is its mean over the instances. A data
-    set drawn from it has the same shares, the same number of instances with a label that a knob asks for, and
-    the same mean of every other knob as the two drawn apart; the instances are no longer of two kinds. EnvGen
-    mixes instances; one config a stage holds them as a mean.
-    """
-    mixed = {}
-    for name in dict.fromkeys([*config.strata, *default.strata]):
-        weighted = ((1 - share, config.strata.get(name)), (share, default.strata.get(name)))
-        parts = [(weight * part.data_ratio, part) for weight, part in weighted if part]
-        total = sum(amount for amount, _ in parts)
-        numbers = {SHARE: 0.0, **parts[0][1].knobs}
-        if total > 0:
-            for knob in parts[0][1].knobs:
-                numbers[knob] = round(sum(amount * part[knob] for amount, part in parts) / total, DIGITS)
-            numbers[SHARE] = round(total, DIGITS)
-        mixed[name] = Part.model_validate(numbers)
-    return EnvConfig(strata=mixed, key=config.key)
 
 
 def unchanged(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:

@@ -31,8 +31,6 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
-    anchor_share: float = Field(default=0.0, ge=0, le=1)
-    """Share of the default config mixed into every proposal."""
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to: nothing, or the config and checkpoint of the best
     stage."""

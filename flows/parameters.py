@@ -35,7 +35,6 @@ _FIELDS = {name: name for name in Preset.model_fields} | {
     "engineer": "engineer.name",
     "variant": "engineer.variant",
     "gate": "engineer.gate",
-    "anchor_share": "engineer.anchor_share",
 }
 """Option -> dotted field of the preset."""
 
@@ -95,7 +94,6 @@ class CurriculumOptions(PresetOptions):
     engineer: str = field_of(EngineerSpec, "name", enum=known_engineers())
     variant: str = field_of(EngineerSpec, "variant", enum=VARIANTS)
     gate: Gate = field_of(EngineerSpec, "gate")
-    anchor_share: float = field_of(EngineerSpec, "anchor_share")
     seed: Seed = field_of(Preset, "seed")
     approval: Literal["none", "required"] = field_of(Preset, "approval")
 

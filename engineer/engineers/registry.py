@@ -23,9 +23,8 @@ _ENGINEERS = Registry(
         "random": "engineer.engineers.plain:RANDOM",
         "fixed": "engineer.engineers.plain:FIXED",
         "frontier": "engineer.engineers.rules:FRONTIER",
-        "bandit": "engineer.engineers.remembering:BANDIT",
+        "bandit": "engineer.engineers.rules:BANDIT",
         "levels": "engineer.engineers.rules:LEVELS",
-        "learnability": "engineer.engineers.remembering:LEARNABILITY",
         "replay": "engineer.engineers.plain:REPLAY",
     },
 )

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from typing import Any
 
 from engineer.answer import MAX_RATIONALE
-from engineer.context import Answered, DesignContext, StageRecord
+from engineer.context import DesignContext, StageRecord
 from envgen.breakdown import Breakdown
 from infra.config.preset import Preset
 from infra.runs.files import BREAKDOWN, CHANGES, CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG
 from infra.runs.run import Run
-from policy.grpo.train_log import stratum_means, stratum_totals
+from policy.grpo.train_log import stratum_means
 from policy.grpo.train_spec import answer_tokens, group_size
 
 _OF_THE_MACHINE = (
@@ -74,9 +74,5 @@ def _record(run: Run, number: int, breakdown: Breakdown) -> StageRecord:
         breakdown=breakdown,
         advantage=stratum_means(log, "advantage"),
         zero_variance=stratum_means(log, "zero_variance"),
-        answered={
-            name: Answered(n=answers, valid=valid)
-            for name, (answers, valid) in stratum_totals(log, "valid").items()
-        },
         change=run.read(CHANGES, number).valid,
     )

@@ -52,13 +52,8 @@ def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
     Advantages are absolute and in the unit of the trainer: divided by the group's standard deviation unless
     `trl.scale_rewards` says otherwise.
     """
-    return {name: total / answers for name, (answers, total) in stratum_totals(log, column).items()}
-
-
-def stratum_totals(log: dict[str, list[Any]], column: str) -> dict[str, tuple[float, float]]:
-    """Stratum -> (answers of a stage, sum of a column of `stratum_means` over them)."""
     totals: dict[str, tuple[float, float]] = {}
     for entry in chain.from_iterable(log["strata"]):
         answers, total = totals.get(entry["stratum"], (0.0, 0.0))
         totals[entry["stratum"]] = answers + entry["answers"], total + entry[column] * entry["answers"]
-    return totals
+    return {name: total / answers for name, (answers, total) in totals.items()}

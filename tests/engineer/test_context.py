@@ -25,7 +25,7 @@ def test_a_design_context_takes_nothing_that_it_does_not_name():
 def test_a_design_context_holds_no_reward_and_no_instance_by_type():
     parts = set(DesignContext.model_json_schema()["$defs"])
     space = {"Space", "Stratum", "Knob", "Label"}
-    record = {"StageRecord", "Answered", "EnvConfig", "Part", "Breakdown", "Counts", "Labelled", "Difference"}
+    record = {"StageRecord", "EnvConfig", "Part", "Breakdown", "Counts", "Labelled", "Difference"}
     assert parts == {*space, *record, "JsonValue"}
     fields = {
         "space",
@@ -48,7 +48,6 @@ def test_a_design_context_holds_no_reward_and_no_instance_by_type():
         "config",
         "breakdown",
         "advantage",
-        "answered",
         "zero_variance",
         "change",
     }

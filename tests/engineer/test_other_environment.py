@@ -144,7 +144,7 @@ def test_every_rule_engineer_designs(seed: int, space: Space, rule: str):
     trained = dict.fromkeys(space.names[1:], 0.5)
     current = context.current.model_copy(update={"advantage": trained})
     context = context.model_copy(update={"current": current})
-    spec = resolve(EngineerSpec(name=rule, anchor_share=0.25), space, 4)
+    spec = resolve(EngineerSpec(name=rule), space, 4)
     proposal = design(spec, context, seed, None, lambda config: (config, []))
     assert proposal.fallback is None
     assert_legal(proposal.config, space)

@@ -24,7 +24,6 @@ OURS = [
     "frontier",
     "bandit",
     "levels",
-    "learnability",
     "replay",
 ]
 HEAD = """

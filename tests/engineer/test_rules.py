@@ -17,19 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.designs import random_context
 
-from engineer.context import Answered, DesignContext
-from engineer.engineers.remembering import (
-    LearnabilityOptions,
-    expected_learnability,
-    softmax_shares,
-    updated_posterior,
-    updated_values,
-)
+from engineer.context import DesignContext
 from engineer.engineers.rules import (
     FrontierOptions,
     LevelsOptions,
     frontier_shares,
     levelled,
+    softmax_shares,
+    updated_values,
 )
 from engineer.proposal import Proposal
 from engineer.propose import design
@@ -37,7 +32,7 @@ from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 
-RULES = ("frontier", "bandit", "levels", "learnability", "random")
+RULES = ("frontier", "bandit", "levels", "random")
 
 
 def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:
@@ -153,38 +148,6 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
         proposal.fallback == "engineer 'bandit' failed, the previous config is kept: "
         "ValueError: could not convert string to float: 'much'"
     )
-
-
-# learnability
-
-
-@given(st.floats(0.1, 1e6), st.floats(0.1, 1e6))
-def test_the_expected_learnability_is_the_mean_of_p_1_minus_p(alpha: float, beta: float):
-    found = expected_learnability(alpha, beta)
-    mean, variance = alpha / (alpha + beta), alpha * beta / ((alpha + beta) ** 2 * (alpha + beta + 1))
-    assert found == pytest.approx(mean - variance - mean**2, abs=1e-9)
-    assert 0 < found <= 0.25
-
-
-def test_the_posterior_counts_answers_and_forgets_to_the_prior():
-    options = LearnabilityOptions(keep=0.5, prior=2)
-    answered = {"3": Answered(n=10, valid=4), "5": Answered(n=0, valid=0)}
-    moved = updated_posterior({"3": (2, 2), "5": (10, 2)}, answered, options)
-    assert moved == {"3": (6, 8), "5": (6, 2)}
-
-
-def trained(state: dict, **answered: tuple[int, int]) -> DesignContext:
-    context = design_context(2)
-    counts = {name[1:]: Answered(n=n, valid=valid) for name, (n, valid) in answered.items()}
-    record = context.current.model_copy(update={"answered": counts})
-    return context.model_copy(update={"current": record, "state": state})
-
-
-def test_data_goes_where_training_was_right_half_of_the_time():
-    shares = shares_of(proposal_of("learnability", trained({}, s3=(1000, 950), s5=(1000, 500))).config)
-    assert shares["5"] == pytest.approx(0.25 / (0.25 + 0.0475), abs=0.01)
-    again = trained(proposal_of("learnability", trained({}, s3=(1000, 950))).state, s5=(1000, 0))
-    assert shares_of(proposal_of("learnability", again).config)["3"] > 0.95
 
 
 # levels

@@ -35,7 +35,6 @@ def test_every_field_of_a_form_has_a_title_and_says_what_it_is(flow):
 def test_numbers_of_the_form_have_ranges_and_choices_are_listed():
     fields = CurriculumOptions.model_json_schema()["properties"]
     assert (fields["stages"]["minimum"], fields["stages"]["maximum"]) == (1, 100)
-    assert fields["anchor_share"]["maximum"] == 1
     assert {"checkpoint", "frontier"} <= set(fields["engineer"]["enum"])
     assert fields["approval"]["enum"] == ["none", "required"]
 
