@@ -55,12 +55,12 @@ _TEXTS = {
     """,
     # A public conflict-based solver reports 23 here; the optimum is 22.
     "corridor-22": """
-        F F F F F H F F
-        F H F F H F H F
-        F F F F F H F H
-        H F F H F H F H
-        F F F F F F F F
-        F F F F F F F F
+        F F F F A H F F
+        F H F s H F H F
+        G F a F F H F H
+        H F F H b H F H
+        F F B F S F F F
+        F F F F F F g F
         F F F F F F F F
         F H H F F F F F
         Agent 0: (4,4) to (2,0)
