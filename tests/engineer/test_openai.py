@@ -79,11 +79,6 @@ BROKEN = {
         "set the environment variable OPENAI_API_KEY to a valid key",
     ),
     "is cut off": (answers(GOOD[:40], finish="length"), "the previous config is kept"),
-    "breaks the schema": (answers('{"config": [1]}'), "the previous config is kept"),
-    "wants no data at all": (
-        answers('{"config": {"sizes": {"3": {"data_ratio": 0}, "5": {"data_ratio": 0}}}}'),
-        "every data_ratio is 0",
-    ),
 }
 
 

@@ -38,12 +38,6 @@ def late_context(**fields: object) -> DesignContext:
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
-@pytest.mark.parametrize("module", Module)
-def test_a_module_says_its_paragraph(module: Module, wording: Wording):
-    assert module_text(module, measured_context(), wording) == MODULES[wording][module].strip()
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording):
     paragraphs = "".join(MODULES[wording][module] for module in SHOWN[variant])

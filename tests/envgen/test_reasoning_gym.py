@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -17,7 +14,7 @@ from envgen import reasoning_gym
 from envgen.environment import Instance, Source
 from envgen.errors import ConfigError, SamplingError
 from envgen.module.check import JUNK
-from envgen.module.worker import GeneratorError
+from envgen.module.worker import GeneratorError, Worker
 from envgen.reasoning_gym import GENERATORS, VERSION, Options, PuzzleStratum, ReasoningGym
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row
@@ -78,18 +75,12 @@ def test_instances_are_the_same_in_every_version_and_process(puzzles: ReasoningG
         rows += [instance_row(puzzles, one, "compact") for one in sample.instances]
     digests = [hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for value in (corners, rows)]
     assert (VERSION, digests) == ("0.1.25", ["cd598a3965d02734", "04fa89f3d6ee4ead"])
-    code = (
-        "import json; from tests.envgen.test_reasoning_gym import *; environment = load_all();"
-        "print(json.dumps([[[i.question, i.answer, i.id] for i in draw(environment, name, 20)]"
-        " for name in sorted(GENERATORS)]))"
-    )
-    other = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONHASHSEED": "7"},
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(other.stdout) == corners
+    strata = {part.name: (part.generator, part.constants) for part in puzzles.options.strata}
+    other = ReasoningGym(puzzles.options)
+    other.worker = Worker("envgen.reasoning_gym:Puzzles", {"strata": strata}, puzzles.options.limits, 7)
+    for name, before in zip(sorted(GENERATORS), corners, strict=True):
+        assert [[one.question, one.answer, one.id] for one in draw(other, name, 20)] == before
+    other.worker.close()
 
 
 @pytest.mark.parametrize("name", ["chain_sum", "products", "shortest_path"])

@@ -1,7 +1,7 @@
-"""Verdicts: what is valid and optimal, what it costs, and which violation counts. Broken plans of every kind:
-test_verifier_mutations.py."""
+"""Verdicts: what is valid and optimal, what it costs, and which violation counts."""
 
 import random
+from collections import Counter
 
 import pytest
 from board_makers import all_cells, apart, at, make_problem, problems, repeatable, replaced, solved_instances
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from support.boards import board
 
 from envgen.mapf.parser import MAX_CELLS
-from envgen.mapf.problem import Instance, Plan, Problem
+from envgen.mapf.problem import Cell, Instance, Plan, Problem
 from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import FailureCategory, Verdict, trace, verify, verify_plan
 
 CELLS = st.tuples(st.integers(-1, 10), st.integers(-1, 10))
+WORDS = ("begins at", "jumps from", "leaves the", "enters the hole", "are both in", "swap", "ends at")
 STEPS = [(-1, 0), (1, 0), (0, -1), (0, 1), (0, 0)]
 
 
@@ -98,6 +99,54 @@ def test_an_agent_may_cross_its_goal_and_follow_another():
     assert (verdict.valid, verdict.optimal, verdict.sum_of_costs, verdict.makespan) == (True, False, 4, 3)
 
 
+Violation = tuple[FailureCategory, int, int, Cell]
+"""Category, agent, step and cell."""
+
+
+def first_violation(problem: Problem, plan: Plan) -> Violation | None:
+    """The violation that counts: of the earliest step; in a step moves, then holes, then conflicts."""
+    board = all_cells(problem.size)
+    for step in range(max(map(len, plan))):
+        before, after = ([at(path, max(time, 0)) for path in plan] for time in (step - 1, step))
+        moving = [agent for agent, path in enumerate(plan) if step < len(path)]
+        for agent in moving:
+            legal_cells = [cell for cell in board if apart(cell, before[agent]) < 2]
+            if after[agent] not in (legal_cells if step else [problem.agents[agent].start]):
+                return FailureCategory.ILLEGAL_MOVE, agent, step, after[agent]
+        for agent in moving:
+            if after[agent] in problem.holes:
+                return FailureCategory.HOLE_COLLISION, agent, step, after[agent]
+        for second in range(len(plan)):
+            for first in range(second):
+                swap = (after[first], after[second]) == (before[second], before[first])
+                if after[first] == after[second] or swap:
+                    return FailureCategory.CONFLICT, second, step, after[second]
+    for agent, path in enumerate(plan):
+        if path[-1] != problem.agents[agent].goal:
+            return FailureCategory.GOAL_NOT_REACHED, agent, len(path) - 1, path[-1]
+    return None
+
+
+def check_verdict(problem: Problem, plan: Plan) -> Violation | None:
+    """Hold the verdict on any plan against the rules and against moving the agents."""
+    verdict, violation = verify_plan(problem, plan), first_violation(problem, plan)
+    assert verdict.valid == legal(problem, plan) == (violation is None)
+    assert (verdict.category, verdict.agent, verdict.step, verdict.cell) == (violation or (None,) * 4)
+    ends = [path[-1] == agent.goal for path, agent in zip(plan, problem.agents, strict=True)]
+    assert verdict.arrived == sum(ends) / len(plan)
+    last, steps = max(map(len, plan)) - 1, trace(plan, verdict)
+    if violation and violation[0] is not FailureCategory.GOAL_NOT_REACHED:
+        before = max(violation[2] - 1, 0)
+        assert (verdict.legal_steps, verdict.legal_share) == (before, before / max(last, 1))
+        assert len(steps) == violation[2] + 1
+    else:
+        assert verdict.legal_share == 1
+        assert violation is None or verdict.legal_steps == last
+        assert len(steps) == last + 1
+    assert all(cells == tuple(at(path, step) for path in plan) for step, cells in enumerate(steps))
+    return violation
+
+
 @st.composite
 def walks(draw: st.DrawFn) -> tuple[Problem, Plan]:
     """A board, and for each agent mostly neighbouring cells from mostly its start, often to its goal."""
@@ -114,22 +163,44 @@ def walks(draw: st.DrawFn) -> tuple[Problem, Plan]:
 
 @settings(repeatable, max_examples=120)
 @given(walks())
-def test_a_plan_is_valid_exactly_if_moving_the_agents_says_so(case: tuple[Problem, Plan]):
-    problem, plan = case
-    verdict = verify_plan(problem, plan)
-    assert verdict.valid == legal(problem, plan)
-    assert (verdict.category is None) == verdict.valid
-    steps = trace(plan, verdict)
-    whole = verdict.valid or verdict.category is FailureCategory.GOAL_NOT_REACHED
-    assert len(steps) == (max(map(len, plan)) if whole else verdict.step + 1)
-    assert all(cells == tuple(at(path, step) for path in plan) for step, cells in enumerate(steps))
-    if not whole:
-        assert steps[-1][verdict.agent] == verdict.cell
-        before = tuple(path[: verdict.step] or path[:1] for path in plan)
-        assert verdict.step == 0 or verify_plan(problem, before).category in (
-            None,
-            FailureCategory.GOAL_NOT_REACHED,
+def test_any_plan_is_judged_by_its_first_violation(case: tuple[Problem, Plan]):
+    check_verdict(*case)
+
+
+def test_every_way_to_break_an_optimal_plan_is_judged_by_its_first_violation(instances: list[Instance]):
+    """An agent leaves its path at any step for any cell and stays, two agents swap, or a path ends early."""
+    rng, violations = random.Random(3), Counter()
+    for instance in instances[::6]:
+        plan, cells = instance.solution.plan, all_cells(instance.problem.size + 1)
+        broken = [replaced(plan, agent, path[:-1]) for agent, path in enumerate(plan) if len(path) > 1]
+        for agent, path in enumerate(plan):
+            for step in range(len(path) + 1):
+                way = tuple(at(path, before) for before in range(step))
+                beside = [cell for cell in cells if step and apart(cell, way[-1]) < 2]
+                broken += [replaced(plan, agent, (*way, cell)) for cell in (*beside, *rng.sample(cells, 3))]
+        for second, step in ((b, s) for b in range(1, len(plan)) for s in range(1, len(plan[b]) + 1)):
+            here, there = (at(plan[agent], step - 1) for agent in (second, 0))
+            ways = [tuple(at(plan[agent], before) for before in range(step)) for agent in (0, second)]
+            broken.append(replaced(replaced(plan, 0, (*ways[0], here)), second, (*ways[1], there)))
+        violations.update(
+            violation[0] for each in broken if (violation := check_verdict(instance.problem, each))
         )
+        details = {verify_plan(instance.problem, each).detail for each in broken}
+        violations.update(words for detail in details for words in WORDS if words in detail)
+    assert (
+        min(violations[kind] for kind in (*WORDS, *set(FailureCategory) - {FailureCategory.PARSE_ERROR})) > 30
+    )
+
+
+def test_an_answer_that_lost_a_sign_of_its_form_is_a_parse_error(instances: list[Instance]):
+    for instance in instances[::5]:
+        text = answer(instance.solution.plan)
+        for place in (index for index, letter in enumerate(text) if letter in "Agent:(),"):
+            verdict = verify(instance, text[:place] + text[place + 1 :])
+            assert verdict == Verdict(
+                valid=False, category=FailureCategory.PARSE_ERROR, detail=verdict.detail
+            )
+            assert (verdict.arrived, verdict.legal_steps, verdict.legal_share) == (0, 0, 0)
 
 
 def test_the_longest_paths_are_judged_to_their_end():

@@ -86,11 +86,9 @@ _TEXTS = {
     """,
 }
 
-NAMES = tuple(_TEXTS)
-
 
 def board(name: str) -> Problem:
-    """A named board as a problem; KeyError for an unknown name, `NAMES` lists them."""
+    """A named board as a problem; KeyError for an unknown name."""
     return from_text(_TEXTS[name], id=name)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from typer.testing import CliRunner
 from envgen.environment import FaultCount, Instance, Source
 from envgen.errors import ConfigError, DataError
 from envgen.module import skeleton
-from envgen.module.environment import ModuleEnvironment
+from envgen.module.environment import ModuleEnvironment, Options
+from envgen.module.user_file import open_file
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row
 from flows.cli import app
@@ -29,22 +31,27 @@ SCORE = "    said = answer.strip()\n"
 IN_TURN = ('    return f"What is', '    a, b = rng.choice([(12, 34), (34, 12)])\n    return f"What is')
 
 
-def load(folder: Path, text: str, **limits: float) -> ModuleEnvironment:
-    file = folder / "made.py"
-    file.write_text(text)
-    options = {"file": str(file), "limits": limits}
-    environment = EnvironmentSpec(name="module", options=options).resolved().load()
+def written(folder: Path, *replacements: tuple[str, str]) -> Path:
+    """Write the skeleton with some of its lines replaced."""
+    text = SKELETON
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "made.py").write_text(text)
+    return folder / "made.py"
+
+
+def loaded(file: Path) -> ModuleEnvironment:
+    environment = EnvironmentSpec(name="module", options={"file": str(file)}).resolved().load()
     assert isinstance(environment, ModuleEnvironment)
     return environment
 
 
 def changed(folder: Path, *replacements: tuple[str, str], **limits: float) -> ModuleEnvironment:
-    """Return the environment of the skeleton with some of its lines replaced."""
-    text = SKELETON
-    for old, new in replacements:
-        assert old in text
-        text = text.replace(old, new)
-    return load(folder, text, **limits)
+    """Return the environment of a changed skeleton; it is described in this process, which is quick."""
+    file = written(folder, *replacements)
+    options = {"file": file, "limits": limits, "described": open_file(str(file)).describe()}
+    return ModuleEnvironment(Options.model_validate(options))
 
 
 def draw(
@@ -62,7 +69,7 @@ def wait_for_end(process: int) -> None:
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> ModuleEnvironment:
-    return changed(tmp_path_factory.mktemp("products"))
+    return loaded(written(tmp_path_factory.mktemp("products")))
 
 
 def test_strata_and_knobs_come_from_the_file(products: ModuleEnvironment) -> None:
@@ -139,14 +146,11 @@ def test_a_generator_that_fails_is_named_with_the_seed_and_may_print(tmp_path: P
 
 
 SCORERS = (
-    ("while True: pass", "no answer within 0.5 s"),
     ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 0.5 s"),
-    ("import os; os._exit(7)", "ended with exit code 7"),
     ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
     ("raise ValueError('what')", "ValueError: what (made.py, line"),
     ("import sys; sys.exit(3)", "SystemExit: 3"),
     ("x = bytearray(1 << 40)", "MemoryError"),
-    ("return 'yes'", "returned 'yes'"),
     ("return 'y' * 300_000", "returned 'yyy"),
     ("return 1.5", "returned 1.5"),
     ("return 10 ** 6000", "ValueError"),
@@ -214,9 +218,9 @@ def test_a_hanging_scorer_ends_with_its_killed_parent(tmp_path: Path) -> None:
     hang = f"    import os, re; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + ' ')\n"
     file = changed(tmp_path, (SCORE, f"{SCORE}{hang}    re.match('(a*)*b', 'a' * 40)\n")).file
     code = (
-        "from tests.envgen.module.test_module import *;"
+        "from envgen.registry import EnvironmentSpec;"
         f"e = EnvironmentSpec(name='module', options={{'file': {str(file)!r}}}).resolved().load();"
-        "e.judge(draw(e, 1), ['1'])"
+        "e.judge([e.entry('short', {'digits': 2}, 0)], ['1'])"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith(" "):
@@ -255,36 +259,34 @@ def test_a_file_that_changed_or_went_stops_the_run(tmp_path: Path) -> None:
     environment.file.write_text(SKELETON + "\n# another\n")
     with pytest.raises(ConfigError, match="changed since the run began"):
         draw(environment)
-    (tmp_path / "other").mkdir()
-    other = changed(tmp_path / "other")
-    other.file.unlink()
-    options = other.options.model_dump(mode="json")
+    environment.file.unlink()
+    options = environment.options.model_dump(mode="json")
     gone = EnvironmentSpec(name="module", options=options).resolved().load()
     assert gone.space.names == ("short", "long")
     with pytest.raises(ConfigError, match="is not there"):
         gone.generate("short", {"digits": 2}, 1, Source(0), frozenset())
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("def generate(", "def unused(", "generate: is missing"),
-        ("def score(", "def unused(", "score: is missing"),
-        ("class Config(BaseModel)", "class Config", "Config: is missing"),
-        ("(4, 6)", "(4, 9)", "no range within 1 to 6"),
-        ("ge=1, le=6, ", "", "no int or float with two bounds"),
-        (
-            '"long": {"digits"',
-            '"long": {"digit"',
-            r"STRATA\.long\.digit: Config has no such field; known are",
-        ),
-        ("import Random", "import Rand0m", "cannot import name"),
-        (SKELETON, "import time; time.sleep(", "SyntaxError"),
-    ],
-)
-def test_a_file_that_lacks_a_part_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        changed(tmp_path, (old, new))
+LACKING = [
+    ("def generate(", "def unused(", "generate: is missing"),
+    ("def score(", "def unused(", "score: is missing"),
+    ("class Config(BaseModel)", "class Config", "Config: is missing"),
+    ("(4, 6)", "(4, 9)", "no range within 1 to 6"),
+    ("ge=1, le=6, ", "", "no int or float with two bounds"),
+    ('"long": {"digits"', '"long": {"digit"', r"STRATA\.long\.digit: Config has no such field; known are"),
+]
+
+
+def test_a_file_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
+    for old, new, problem in LACKING:
+        with pytest.raises(ValueError, match=problem):
+            open_file(str(written(tmp_path, (old, new)))).describe()
+    for change, problem in (
+        (LACKING[0][:2], "made.py: .*generate: is missing"),
+        ((SKELETON, "import time; time.sleep("), "made.py: .*SyntaxError"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            loaded(written(tmp_path, change))
 
 
 def test_new_writes_a_generator_that_passes_the_check(
@@ -309,26 +311,26 @@ def test_new_writes_a_generator_that_passes_the_check(
         ),
         (
             [(GENERATE, GENERATE + "    a = 10 + hash(str(b)) % 80\n"), ("return 0.0", "return 1.0")],
-            ["with another hash seed", "junk answers"],
+            ["with another hash seed", "junk answers: .*scores 1"],
         ),
         (
             [("str(a * b)", "str(a * b + 1)"), (SCORE, "    said, entry['answer'] = answer, '1'\n")],
             ["references score 1"],
         ),
         (
-            [(GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n")],
-            ["one answer to all"],
+            [
+                (GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n"),
+                (SCORE, "    said = str(int(answer))\n"),
+            ],
+            ["one answer to all", "junk answers: .*ValueError"],
         ),
-        ([(SCORE, "    said = str(int(answer))\n")], ["junk answers"]),
-        ([("(4, 6)", "(2, 3)")], ["in this stratum alone"]),
         ([(GENERATE, f"{GENERATE}    if config.digits == 6: raise ValueError('too long')\n")], ["too long"]),
     ],
 )
 def test_the_check_finds_defects(
     tmp_path: Path, replacements: list[tuple[str, str]], findings: list[str]
 ) -> None:
-    file = changed(tmp_path, *replacements).file
-    result = CliRunner().invoke(app, ["check", str(file)])
+    result = CliRunner().invoke(app, ["check", str(written(tmp_path, *replacements))])
     assert result.exit_code == 1
     wrong = [line for line in result.output.splitlines() if line.startswith("WRONG")]
-    assert all(any(finding in line for line in wrong) for finding in findings), wrong
+    assert all(any(re.search(finding, line) for line in wrong) for finding in findings), wrong
