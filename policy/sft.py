@@ -1,22 +1,19 @@
-"""Teach a chat model the references of environments by TRL's supervised fine-tuning.
+"""Teach a chat model the references of an environment by TRL's supervised fine-tuning.
 
 Run as a child process: `python -m policy.sft SPEC.json`. It writes complete checkpoints and continues from
-the last one after a crash. An error of the model is a progress line `{"problem": ...}` and exit code 1.
+the last one after a crash. An error with a remedy is a progress line `{"problem": ...}` and exit code 1.
 """
 
-import functools
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import IterableDataset
+from datasets import Dataset
 from peft import LoraConfig
-from torch.nn.utils.rnn import pad_sequence
 from trl import SFTConfig, SFTTrainer
 
-from envgen.errors import ModelError
+from envgen.errors import EnvwrightError, ModelError
 from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
 from policy.chat.transformers_model import TransformersModel, chat_tokens, end_tokens, load
@@ -26,98 +23,75 @@ from policy.evaluation import evaluate
 from policy.grpo.saving import ProgressLines, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
 from policy.rollouts import breakdown_of
-from policy.warm_start import (
-    HELD_OUT,
-    RATES,
-    Rates,
-    Taught,
-    WarmStartRecipe,
-    WarmStartSpec,
-    batches,
-    evaluation_instances,
-)
+from policy.warm_start import RATES, Rates, Taught, WarmStartSpec, evaluation_instances, examples
 
 NO_LABEL = -100
+WARMUP, DECAY = 0.05, 0.5
+"""Share of the steps in which the learning rate rises, and in which it falls to 2 % of its peak."""
 _ANSWER = "some answer"
 
 
 def warm_start(spec: WarmStartSpec) -> None:
     """Train the model and put it at `spec.output` in Hugging Face layout.
 
-    ModelError if the model cannot be taught.
+    ModelError if the model cannot be taught, ShortageError if there is nothing to teach.
     """
-    recipe = spec.recipe
-    held_out = frozenset(json.loads((spec.work / HELD_OUT).read_text()))
+    recipe, resume = spec.recipe, last_checkpoint(spec.work)
     torch.manual_seed(recipe.seed)
-    model, tokenizer = load(recipe.model, recipe.dtype)
-    resume = last_checkpoint(spec.work)
-    first = int(resume.name.rpartition("-")[2]) if resume else 0
+    model, tokenizer = load(spec.model, recipe.dtype)
     end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
-    size = f"{model.num_parameters() / 1e6:.2f} M parameters, {len(tokenizer)} tokens"
-    print(f"{size}, from step {first}", flush=True)
-    before = _rates(recipe, recipe.model)
-    if first < recipe.steps:
-        trainer = SFTTrainer(
-            model=model,
-            args=_arguments(recipe, spec.work),
-            train_dataset=IterableDataset.from_generator(
-                lambda: ({"pairs": batch} for batch in batches(recipe, held_out, first))
-            ),
-            data_collator=functools.partial(encoded, tokenizer=tokenizer, end=end),
-            processing_class=tokenizer,
-            callbacks=[ProgressLines()],
-            peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
-        )
-        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    start = f"resuming from {resume.name}" if resume else "starting from the first step"
+    print(f"{model.num_parameters() / 1e6:.2f} M parameters, {start}", flush=True)
+    before = _rates(spec, spec.model)
+    trainer = SFTTrainer(
+        model=model,
+        args=_arguments(spec),
+        train_dataset=Dataset.from_list(encoded(examples(spec), tokenizer, end)),
+        processing_class=tokenizer,
+        callbacks=[ProgressLines()],
+        peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
+    )
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     _finish(spec, tokenizer, before)
 
 
 def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
     """Put the policy together from its last checkpoint, an adapter merged into the model that it is for."""
-    partial, recipe = spec.work / "policy.partial", spec.recipe
-    checkpoint = spec.work / f"checkpoint-{recipe.steps}"
-    if recipe.lora is not None:
-        merge_adapter(recipe.model, checkpoint, partial)
+    partial, checkpoint = spec.work / "policy.partial", spec.work / f"checkpoint-{spec.recipe.steps}"
+    if spec.recipe.lora is not None:
+        merge_adapter(spec.model, checkpoint, partial)
     else:
         model, _ = load(str(checkpoint))
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-    if was_taught_compact(recipe.model):
+    if was_taught_compact(spec.model):
         write_json(partial / TAUGHT, {"wording": "compact"})
-    after = _rates(recipe, str(partial))
-    write_json(partial / RATES, Taught(model=recipe.model, steps=recipe.steps, before=before, after=after))
+    after = _rates(spec, str(partial))
+    taught = Taught(model=spec.model, steps=spec.recipe.steps, before=before, after=after)
+    write_json(partial / RATES, taught)
     move_directory(partial, spec.output)
 
 
-def _rates(recipe: WarmStartRecipe, source: str) -> Rates:
+def _rates(spec: WarmStartSpec, source: str) -> Rates:
     """Return the valid rates of a policy's greedy answers on instances that are not taught."""
-    model = TransformersModel(source, batch_size=recipe.batch_size, dtype=recipe.dtype)
-    sampling, rates = Sampling(max_tokens=recipe.longest_answer), Rates()
-    for lesson in recipe.lessons:
-        task, instances = lesson.task, evaluation_instances(lesson, recipe.evaluation_instances)
-        rollouts = evaluate(model, task, instances, lesson.style, sampling)
-        strata = breakdown_of(task, rollouts).strata
-        rates[lesson.name] = {task.space.label(name): part.valid_rate for name, part in strata.items()}
-    return rates
+    model = TransformersModel(source, batch_size=spec.recipe.batch_size, dtype=spec.recipe.dtype)
+    task, sampling = spec.task, Sampling(max_tokens=spec.answer_tokens)
+    rollouts = evaluate(model, task, evaluation_instances(spec), spec.style, sampling)
+    strata = breakdown_of(task, rollouts).strata
+    return {task.space.label(name): part.valid_rate for name, part in strata.items()}
 
 
-def encoded(examples: list[dict[str, Any]], tokenizer: Any, end: int) -> dict[str, torch.Tensor]:
-    """Return the pairs of one batch as token ids, with a loss on the answers and the token `end` after them.
-
-    They are padded on the right, so that causal attention needs no mask.
-    """
-    [batch] = examples
-    questions = chat_tokens(tokenizer, [question for question, _ in batch["pairs"]])
-    answers = tokenizer([text for _, text in batch["pairs"]], add_special_tokens=False)["input_ids"]
-    pairs = [(question, [*answer, end]) for question, answer in zip(questions, answers, strict=True)]
-    ids = _padded([question + answer for question, answer in pairs], tokenizer.pad_token_id)
-    labels = _padded([[NO_LABEL] * len(question) + answer for question, answer in pairs], NO_LABEL)
-    positions = torch.arange(ids.shape[1]).expand_as(ids)
-    return {"input_ids": ids, "labels": labels, "position_ids": positions}
-
-
-def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
+def encoded(pairs: list[tuple[str, str]], tokenizer: Any, end: int) -> list[dict[str, list[int]]]:
+    """Return questions with answers as token ids; the answers and the token `end` after them have a loss."""
+    questions = chat_tokens(tokenizer, [question for question, _ in pairs])
+    answers = tokenizer([answer for _, answer in pairs], add_special_tokens=False)["input_ids"]
+    return [
+        {
+            "input_ids": [*question, *answer, end],
+            "labels": [*[NO_LABEL] * len(question), *answer, end],
+        }
+        for question, answer in zip(questions, answers, strict=True)
+    ]
 
 
 def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:
@@ -139,33 +113,25 @@ def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:
     )
 
 
-def _arguments(recipe: WarmStartRecipe, work: Path) -> SFTConfig:
+def _arguments(spec: WarmStartSpec) -> SFTConfig:
+    recipe, gpu = spec.recipe, torch.cuda.is_available()
     return SFTConfig(
-        output_dir=str(work),
+        output_dir=str(spec.work),
         max_steps=recipe.steps,
         learning_rate=recipe.learning_rate,
-        # The batches are put together where they are drawn, in another process.
-        per_device_train_batch_size=1,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        remove_unused_columns=False,
-        dataloader_num_workers=1,
-        dataloader_prefetch_factor=32,
-        # The batches begin after the batches of the checkpoint.
-        ignore_data_skip=True,
+        per_device_train_batch_size=recipe.batch_size,
         lr_scheduler_type="warmup_stable_decay",
         lr_scheduler_kwargs={
-            "num_decay_steps": recipe.steps - round(recipe.decay_from * recipe.steps),
+            "num_decay_steps": round(DECAY * recipe.steps),
             "decay_type": "linear",
             "min_lr_ratio": 0.02,
         },
-        warmup_steps=recipe.warmup_steps,
-        max_grad_norm=1.0,
+        warmup_steps=round(WARMUP * recipe.steps),
         max_length=None,
-        packing=False,
         bf16=recipe.bf16,
         gradient_checkpointing=recipe.gradient_checkpointing,
-        use_cpu=not torch.cuda.is_available(),
-        dataloader_pin_memory=False,
+        use_cpu=not gpu,
+        dataloader_pin_memory=gpu,
         save_strategy="steps",
         save_steps=recipe.save_steps,
         save_total_limit=2,
@@ -177,10 +143,10 @@ def _arguments(recipe: WarmStartRecipe, work: Path) -> SFTConfig:
 
 
 def main(spec: WarmStartSpec) -> None:
-    """Teach the model; report a ModelError to the parent before this process ends."""
+    """Teach the model; report an error with a remedy to the parent before this process ends."""
     try:
         warm_start(spec)
-    except ModelError as error:
+    except EnvwrightError as error:
         tell({"problem": str(error)})
         sys.exit(1)
 

@@ -4,36 +4,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 from rich.table import Table
 
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, validated
 from envgen.terminal import console, say
-from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, plain_table, print_json, show_log
-from flows.parameters import OptionsForm
-from infra.config.recipe import load_recipe, recipe_fields
+from infra.config.dotted import parse_override, set_field
+from infra.config.preset import load_preset
 from infra.formats import narrow
 from policy.checkpoints import check_hub, check_model
 from policy.grpo.check import CheckSpec, plan_training
-from policy.warm_start import RATES, Taught, WarmStartRecipe
+from policy.warm_start import Taught, WarmStartRecipe
 
 
-class WarmStartOptions(OptionsForm):
-    """What is taught, and to which model."""
-
-    recipe: str = ""
-    """Recipe, YAML, instead of the two options below."""
-    model: str = ""
-    """Chat model to teach instead of the preset's, with its own tokenizer and chat template: a hub id or a
-    folder."""
-    preset: str = ""
-    """Preset that the policy is for: environment, prompt style, default config, and model unless named."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """Any field of the recipe, as steps=150."""
-
-
-@takes_options(WarmStartOptions)
 def warmstart(
     output: Annotated[
         Path,
@@ -43,7 +26,24 @@ def warmstart(
             help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.",
         ),
     ],
-    options: WarmStartOptions,
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Preset that the policy is for: environment, prompt style, default config, and model unless"
+            " named."
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="Chat model to teach instead of the preset's, with its own tokenizer and chat template: a"
+            " hub id or a folder."
+        ),
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any field of the recipe, as steps=150. May be repeated."),
+    ] = None,
     json_: JSON = False,
 ) -> None:
     """Warm-start a chat model from an environment's reference answers.
@@ -52,18 +52,21 @@ def warmstart(
 
     Example: `envwright warmstart -o warm --preset smollm2-135m`
     """
-    chosen = _recipe(options)
+    fields: dict[str, Any] = {}
+    for text in set_ or []:
+        set_field(fields, *parse_override(text))
+    recipe = validated(WarmStartRecipe, fields, "--set")
+    chosen = load_preset(preset, {"model": model} if model else {})
     if output.exists():
         raise ConfigError(f"{output}: exists already; choose another -o, or remove it")
     check_model(chosen.model)
     check_hub(chosen.model)
-    if chosen.lora is not None:
-        plan_training(CheckSpec(trl={}, lora=chosen.lora, lora_field="lora"))
+    if recipe.lora is not None:
+        plan_training(CheckSpec(trl={}, lora=recipe.lora, lora_field="lora"))
     from tasks.warm_start import warm_start
 
     show_log()
-    warm_start(output, chosen)
-    taught = Taught.model_validate_json((output / RATES).read_bytes())
+    taught = warm_start(output, chosen, recipe)
     if json_:
         print_json(taught)
     else:
@@ -71,24 +74,10 @@ def warmstart(
     say(f"base policy: {output}")
 
 
-def _recipe(options: WarmStartOptions) -> WarmStartRecipe:
-    """Return the recipe of a file, or of what the options name; ConfigError for both or none."""
-    named = options.model_dump(include={"model", "preset"})
-    if options.recipe and named:
-        raise ConfigError(
-            f"--{next(iter(named))}: the recipe {options.recipe} says this; leave one of the two out"
-        )
-    if not options.recipe and not options.preset:
-        raise ConfigError("--preset: is missing, and says what is taught; name one, or a --recipe")
-    return load_recipe(Path(options.recipe) if options.recipe else recipe_fields(**named), options.settings)
-
-
 def _taught_table(taught: Taught) -> Table:
-    """Valid rate of every stratum of every lesson before and after, with intervals."""
-    table = plain_table("", "", "before", f"after {taught.steps} steps")
+    """Valid rate of every stratum before and after, with intervals."""
+    table = plain_table("", "before", f"after {taught.steps} steps")
     table.title, table.caption = "Valid answers in %", "greedy; 95 % intervals; none of it was taught"
-    for lesson, rates in taught.after.items():
-        for stratum, rate in rates.items():
-            before = taught.before.get(lesson, {}).get(stratum)
-            table.add_row(lesson, stratum, narrow(before), narrow(rate))
+    for stratum, rate in taught.after.items():
+        table.add_row(stratum, narrow(taught.before[stratum]), narrow(rate))
     return table

@@ -17,36 +17,36 @@ from policy.grpo.train_spec import last_checkpoint
 from policy.warm_start import RATES, Taught
 
 GENERATOR = Path(__file__).parents[1] / "support" / "always_yes.py"
-RECIPE = """
-model: llama
-lessons: [{name: words, environment: {name: module, options: {file: always_yes.py}}}]
-learning_rate: 1.0e-2
-steps: 40
-save_steps: 20
-evaluation_instances: 8
-longest_answer: 8
+PRESET = """
+name: words
+model: ./llama
+instances: 16
+max_answer_tokens: 8
+environment: {name: module, options: {file: ./always_yes.py}}
+default_config: {strata: {short: {data_ratio: 0.5, digits: 2}, long: {data_ratio: 0.5, digits: 5}}}
 """
-LORA = "lora: {r: 8, target_modules: all-linear}\n"
+RECIPE = ["learning_rate=1e-2", "steps=40", "save_steps=20", "evaluation_instances=8"]
+COMMAND = ["warmstart", "--preset", "./words.yaml", *(word for text in RECIPE for word in ("--set", text))]
+LORA = ["--set", "lora={r: 8, target_modules: all-linear}"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a recipe names, and a recipe."""
+    """A preset and what it names."""
     write_chat_model(tmp_path / "llama")
     (tmp_path / GENERATOR.name).write_text(GENERATOR.read_text())
-    (tmp_path / "warm.yaml").write_text(RECIPE + LORA)
+    (tmp_path / "words.yaml").write_text(PRESET)
     return tmp_path
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
-    (folder / "warm.yaml").write_text(RECIPE)
-    said = envwright(folder, "warmstart", "-o", "warm", "--recipe", "warm.yaml").stdout
+    said = envwright(folder, *COMMAND, "-o", "warm").stdout
     taught = Taught.model_validate_json((folder / "warm" / RATES).read_bytes())
     for rates, expected in ((taught.before, 0), (taught.after, 1)):
-        assert [rate.value for rate in rates["words"].values()] == [expected, expected]
-    assert "words short 0.0 [0.0,32.4] 100.0 [67.6,100.0]" in " ".join(said.split())
+        assert [rate.value for rate in rates.values()] == [expected, expected]
+    assert "short 0.0 [0.0,32.4] 100.0 [67.6,100.0]" in " ".join(said.split())
     check_model(str(folder / "warm"))
     model = TransformersModel(str(folder / "warm"))
     [answer] = model.complete([ask("Is 12345 a number?")], Sampling(max_tokens=8))
@@ -59,12 +59,12 @@ def test_a_chat_model_learns_what_it_could_not_do(folder: Path):
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folder: Path):
-    command = ["warmstart", "--recipe", "warm.yaml", "-o"]
+    command = [*COMMAND, *LORA, "-o"]
     envwright(folder, *command, "whole")
     killed_once(lambda: last_checkpoint(folder / "warm-work"), folder, *command, "warm")
     assert not (folder / "warm").exists()
     envwright(folder, *command, "warm")
-    assert "from step 20\n" in (folder / "warm-work" / "training.log").read_text()
+    assert "resuming from checkpoint-20\n" in (folder / "warm-work" / "training.log").read_text()
     ours, whole = (load_file(folder / name / "model.safetensors") for name in ("warm", "whole"))
     assert ours.keys() == whole.keys()
     assert [name for name in whole if not torch.equal(ours[name], whole[name])] == []
@@ -82,13 +82,11 @@ def test_an_environment_without_right_references_and_a_model_that_never_ends_are
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": None}))
     config = folder / "llama" / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "eos_token_id": None}))
-    command = ["warmstart", "-o", "warm", "--recipe", "warm.yaml"]
-    done = envwright(folder, *command, code=2)
+    done = envwright(folder, *COMMAND, "-o", "warm", code=2)
     assert "names no token that ends an answer (eos_token_id)" in done.stderr
-    (folder / "warm.yaml").write_text(RECIPE)
-    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
-    done = envwright(folder, "warmstart", "-o", "other", "--recipe", "warm.yaml", code=2)
-    assert "lesson words: the environment module has no reference answer to 'Is " in done.stderr
+    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '""\n\n\ndef'))
+    done = envwright(folder, *COMMAND, "-o", "other", code=2)
+    assert "environment: module has no reference answer to 'Is " in done.stderr
 
 
 def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
@@ -96,6 +94,6 @@ def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
     done = envwright(folder, "warmstart", "-o", "warm", "--model", "./base", "--preset", "micro-sums", code=2)
     assert "chat_template.jinja is missing" in done.stderr
-    done = envwright(folder, "warmstart", "-o", "warm", "--model", "x", "--recipe", "warm.yaml", code=2)
-    assert "--model: the recipe warm.yaml says this" in done.stderr
+    done = envwright(folder, *COMMAND, "--set", "step=30", "-o", "warm", code=2)
+    assert "--set: step: Extra inputs are not permitted" in done.stderr
     assert not list(folder.glob("warm*/"))
