@@ -102,7 +102,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
     """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
     flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
     if not is_simulated(preset.model):
-        check_packages(preset.trl, preset.training)
+        check_packages(preset.trl)
         check_devices(preset.trl, preset.training)
     # With a root, the run with that stage 0 was checked.
     if root is None and not training_was_checked(directory, preset):

@@ -28,13 +28,12 @@ from envgen.space import Space
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.checkpoints import SIMULATED, SIMULATED_STATE
 from policy.grpo.rewards import terms
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, stratum_metrics, without_variance
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec, deciding_options, group_size
 
 UNREADABLE = "?"
 _LEARNING_RATE = 1e-4
 """`trl.learning_rate` at which a step moves skills by `World.rate`."""
-_ROUNDING = 1e-6
 
 
 class World(Frozen):
@@ -180,40 +179,22 @@ def _step(
     rewards = np.array([sum(weights[name] * values[name] for name in weights) for values in earned])
     groups = rewards.reshape(len(batch), group)
     advantages = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std(axis=1, keepdims=True) + 1e-4)
-    alike = np.ptp(groups, axis=1) < _ROUNDING
     for (_, scores), values in zip(drawn, advantages, strict=True):
         for name, score in scores.items():
             gradient[name] = gradient.get(name, 0.0) + float(values @ score) / rewards.size
-    valid = np.array([values["valid"] for values in earned]).reshape(groups.shape)
-    strata = [instance.stratum for instance in batch]
+    valid = np.array([values["valid"] for values in earned])
+    strata = [instance.stratum for instance in batch for _ in range(group)]
     row = {
         "reward": rewards.mean(),
         "valid": valid.mean(),
         "optimal": np.mean([values["optimal"] for values in earned]),
-        "zero_variance": alike.mean(),
+        "zero_variance": without_variance(advantages, group).mean(),
         "clipped": 0.0,
         "loss": 0.0,
         "completion_tokens": sum(map(_tokens, texts)),
-        "strata": [
-            _stratum(name, np.array(strata) == name, advantages, valid, alike)
-            for name in environment.space.names
-            if name in strata
-        ],
+        "strata": stratum_metrics(strata, advantages.ravel(), valid, group),
     }
     return _moved(policy, environment.space, gradient, size, rng), row
-
-
-def _stratum(
-    name: str, members: np.ndarray, advantages: np.ndarray, valid: np.ndarray, alike: np.ndarray
-) -> dict[str, Any]:
-    """What the training log says of a stratum in a step; `members` are its groups."""
-    return {
-        "stratum": name,
-        "answers": float(members.sum() * valid.shape[1]),
-        "advantage": np.abs(advantages[members]).mean(),
-        "valid": valid[members].mean(),
-        "zero_variance": alike[members].mean(),
-    }
 
 
 def _answers(

@@ -106,7 +106,7 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
         lines.append(f"the longest prompt has {tokens} tokens")
     lines += [
         f"not installed here, and needed for {setting}: {INSTALL[package]}"
-        for package, setting in missing_packages(preset.trl, preset.training).items()
+        for package, setting in missing_packages(preset.trl).items()
     ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -53,26 +53,21 @@ class TrainingPlan(Frozen):
 def plan_training(spec: CheckSpec) -> TrainingPlan:
     """Run the check in a child process; ConfigError names the field that is refused. Takes some seconds, the
     first time in a process."""
-    return _plan(spec.model_dump_json())
+    answer = _answer(spec.model_dump_json())
+    if "refused" in answer:
+        raise ConfigError(answer["refused"])
+    return TrainingPlan.model_validate(answer)
 
 
 @cache
-def _plan(spec: str) -> TrainingPlan:
-    child = start_child(
-        "policy.grpo.check",
-        [spec],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _answer(spec: str) -> dict[str, Any]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    child = start_child("policy.grpo.check", [spec], text=True, **pipes)
     output, errors = child.communicate()
     if child.returncode or not output.strip():
         reason = (errors.strip().splitlines() or ["no output"])[-1]
         raise ChildError(f"the check of the training options failed: {reason}")
-    answer = json.loads(output.splitlines()[-1])
-    if "refused" in answer:
-        raise ConfigError(answer["refused"])
-    return TrainingPlan.model_validate(answer)
+    return json.loads(output.splitlines()[-1])
 
 
 def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any:

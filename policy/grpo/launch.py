@@ -19,8 +19,6 @@ LAUNCH = Path(__file__).parent / "accelerate"
 INSTALL = {
     "bitsandbytes": install("8bit"),
     "liger_kernel": "pip install liger-kernel",
-    "tensorboard": install("tensorboard"),
-    "wandb": "pip install wandb",
 }
 """Packages that training may need beyond those that envwright is installed with."""
 
@@ -97,26 +95,25 @@ def check_training(settings: TrainingSettings) -> None:
         )
 
 
-def missing_packages(trl: dict[str, Any], training: TrainingSettings) -> dict[str, str]:
+def missing_packages(trl: dict[str, Any]) -> dict[str, str]:
     """Package that is not installed -> the setting that needs it."""
     optimizer = str(trl.get("optim", ""))
     quantised = "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit"
     needed = {
         "bitsandbytes": f"trl.optim {optimizer}" if quantised else "",
         "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
-        **{package: f"training.report_to {package}" for package in training.report_to},
     }
     return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
 
 
-def check_packages(trl: dict[str, Any], training: TrainingSettings) -> None:
+def check_packages(trl: dict[str, Any]) -> None:
     """ConfigError if training could not begin, before time is spent on evaluating the base policy."""
     if trl.get("use_vllm"):
         try:
             vllm_python()
         except ModelError as error:
             raise ConfigError(f"trl.use_vllm: {error}") from None
-    if missing := missing_packages(trl, training):
+    if missing := missing_packages(trl):
         lines = [
             f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"
             for package, setting in missing.items()

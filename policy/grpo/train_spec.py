@@ -59,7 +59,15 @@ a step and a generation have as many answers: a run may go on with others."""
 _RESUMES = "resumes.json"
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
 """Options that we read too: they are given to the trainer even if a preset leaves them out."""
-_SMALLEST = {"num_generations": 2, "max_completion_length": 1}
+_SMALLEST = {
+    "num_generations": 2,
+    "max_completion_length": 1,
+    "per_device_train_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "steps_per_generation": 1,
+    "generation_batch_size": 1,
+}
+"""Sizes that we read -> their least values."""
 SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
 """Options that say how the completions of a step are split up; what is learned follows from their sum."""
 
@@ -77,9 +85,6 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     None: one process without it."""
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
-    report_to: tuple[Literal["tensorboard", "wandb"], ...] = ()
-    """Where TRL also sends the figures of every step: TensorBoard's go to `logs/tensorboard` of the stage,
-    Weights & Biases' to the project `WANDB_PROJECT`, or envwright."""
 
 
 class TrainSpec(Frozen):
@@ -120,15 +125,14 @@ def check_trl_options(options: dict[str, Any]) -> None:
     """
     for name, least in _SMALLEST.items():
         value = options.get(name, least)
+        if value is None and name not in DEFAULTS:
+            continue
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(
-                f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave "
-                f"it out for {DEFAULTS[name]}"
+                f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave it out"
             )
     if isinstance(rate := options.get("learning_rate"), int | float) and not 0 <= rate < inf:
         raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
-    if "report_to" in options:
-        raise ConfigError("trl.report_to: set training.report_to instead, as [tensorboard] or [wandb]")
     if "num_train_epochs" in options:
         raise ConfigError("trl.num_train_epochs: set the preset's own 'epochs' instead")
     if secret := next((name for name in options if name.endswith("hub_token")), None):
@@ -159,15 +163,9 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
 
 
 def _count(options: dict[str, Any], name: str, default: int) -> int:
-    """An option that is a whole number of at least 1; the default where it is left out or null."""
+    """An option of `_SMALLEST`; the default where it is left out or null."""
     value = options.get(name)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(
-            f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out"
-        )
-    return value
+    return default if value is None else value
 
 
 def last_checkpoint(work: Path) -> Path | None:

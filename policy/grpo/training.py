@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.modules.setdefault("mlflow", None)  # type: ignore[arg-type]  # TRL imports it where it is installed.
+import numpy as np
 import pyarrow as pa
 import torch
 from datasets import Dataset
@@ -34,7 +35,7 @@ from policy.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.check import grpo_arguments
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import ProgressLines, save
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA
+from policy.grpo.train_log import STRATUM_METRICS, TRAIN_LOG_SCHEMA, stratum_metrics, without_variance
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TRAIN_LOG,
@@ -47,10 +48,6 @@ from policy.grpo.train_spec import (
 gc.enable()
 if sys.modules["mlflow"] is None:
     del sys.modules["mlflow"]
-STRATUM_METRICS = ("answers", "advantage", "valid", "zero_variance")
-"""Number of answers, mean absolute advantage, shares of valid answers and of those in groups without reward
-variance; logged as `strata/STRATUM/METRIC`."""
-ROUNDING = 1e-2
 
 
 class Trainer(GRPOTrainer):
@@ -116,41 +113,17 @@ class Trainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         # TRL has gathered these, as a group may lie across processes.
         advantages, valid = (
-            torch.tensor(list(values), dtype=torch.float64)
+            np.array(list(values), dtype=np.float64)
             for values in (self._logs["advantages"], self._logs["rewards"]["valid"])
         )
         strata, metrics = list(self._logs["extra"]["stratum"]), self._metrics["train"]
         group = int(self.num_generations or 1)
-        for stratum, values in stratum_metrics(strata, advantages, valid, group).items():
-            for name, value in zip(STRATUM_METRICS, values, strict=True):
-                metrics[f"strata/{stratum}/{name}"].append(value)
+        for entry in stratum_metrics(strata, advantages, valid, group):
+            for name in STRATUM_METRICS:
+                metrics[f"strata/{entry['stratum']}/{name}"].append(entry[name])
         # TRL takes the rounding of a mean of equal rewards, as of eight times 0.3, for a difference.
-        metrics["frac_reward_zero_std"][-1] = float(without_variance(advantages, group).double().mean())
+        metrics["frac_reward_zero_std"][-1] = float(without_variance(advantages, group).mean())
         return output
-
-
-def stratum_metrics(
-    strata: list[str], advantages: torch.Tensor, valid: torch.Tensor, group: int
-) -> dict[str, list[float]]:
-    """The values of `STRATUM_METRICS` of each stratum; `group` answers in a row share a prompt.
-
-    `strata`, `advantages` and `valid`, 0 or 1, have one entry an answer.
-    """
-    columns = torch.stack([advantages.abs(), valid, without_variance(advantages, group).double()])
-    metrics = {}
-    for stratum in dict.fromkeys(strata):
-        inside = torch.tensor([name == stratum for name in strata])
-        metrics[stratum] = [int(inside.sum()), *columns[:, inside].mean(dim=1).tolist()]
-    return metrics
-
-
-def without_variance(advantages: torch.Tensor, group: int) -> torch.Tensor:
-    """Which answers are in groups whose rewards are all equal, [answers], bool.
-
-    These are groups in which no advantage exceeds rounding: with rewards that differ, the largest is at least
-    half of their range, or 1 where advantages are scaled.
-    """
-    return (advantages.view(-1, group).abs().amax(dim=1) < ROUNDING).repeat_interleave(group)
 
 
 def train(spec: TrainSpec) -> None:
@@ -158,10 +131,6 @@ def train(spec: TrainSpec) -> None:
 
     Runs once in each training process.
     """
-    # TensorBoard and Weights & Biases read their target from these only.
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(spec.output / "logs" / "tensorboard")
-    os.environ.setdefault("WANDB_PROJECT", "envwright")
-    os.environ.setdefault("WANDB_DIR", str(spec.output / "logs"))
     # First: from here on transformers knows how the weights are to be split while they are loaded.
     arguments = _arguments(spec)
     set_seed(spec.seed)
@@ -237,9 +206,8 @@ def _strata(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, An
 
 def _arguments(spec: TrainSpec) -> Any:
     options = {
-        "report_to": list(spec.training.report_to),
-        "run_name": f"{spec.output.parent.name}/{spec.output.name}",
         **spec.trl,
+        "report_to": [],
         "output_dir": str(spec.work),
         "seed": spec.seed,
         "reward_weights": list(spec.rewards.weights.values()),

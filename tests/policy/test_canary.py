@@ -7,7 +7,7 @@ import torch
 
 from policy.child import is_out_of_memory
 from policy.grpo.launch import memory_advice
-from policy.grpo.train_spec import TrainingSettings, deciding_options, last_checkpoint
+from policy.grpo.train_spec import last_checkpoint
 
 
 def test_a_merged_adapter_that_scores_otherwise_than_the_trainer_is_told(capsys: pytest.CaptureFixture[str]):
@@ -56,12 +56,3 @@ def test_the_advice_names_what_to_change_and_where_training_continues(tmp_path: 
     cache = memory_advice("No available memory for the cache blocks", options, None)
     assert "raise trl.vllm_gpu_memory_utilization" in cache
     assert "lower trl.vllm_gpu" not in cache
-
-
-def test_answers_that_are_generated_together_stay_together():
-    def decides(batch: int, parts: int, together: int) -> dict:
-        sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": parts}
-        return deciding_options({**sizes, "steps_per_generation": together}, TrainingSettings(), 1)
-
-    assert decides(2, 4, together=8) == decides(4, 2, together=4)
-    assert decides(2, 4, together=4) != decides(4, 2, together=4)
