@@ -3,6 +3,7 @@ run of the deployment `curriculum/PRESET`, which workers take, or a process of t
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from infra.runs.run import Run
 from infra.runs.run_log import new_lines
 from infra.serving.pools import pool_for
 from policy.child import TAIL_LINES, start_child, stop_child
-from policy.devices import VISIBLE, Shares, share_of_cores
+from policy.devices import VISIBLE, device_blocks, share_of_cores
 from policy.grpo.launch import process_count
 from tasks.compare import earlier_failures, open_record, publish_comparison, run_each
 from tasks.remote import fetch_run
@@ -75,15 +76,15 @@ def compare(
     spec = chosen_comparison(preset, name, options)
     directory, pool = Settings().run_directory(spec.name), pool_for(spec.preset.name)
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
-    shares = Shares.visible(jobs or 1, gpus_needed(spec.preset)) if pool is None else None
+    blocks = deque(device_blocks(jobs or 1, gpus_needed(spec.preset)) if pool is None else [])
     with exclusive(directory):
         whole = open_comparison(directory, spec)
-        environment = share_of_cores(jobs or 1) if shares else {}
+        environment = share_of_cores(jobs or 1) if pool is None else {}
         if record := open_record(directory, whole):
             environment["ENVWRIGHT_PARENT_RUN"] = record
         names = {child.name for child in spec.children}
         wanted = [child for child in whole.children if child.name in names]
-        results = _run_all(directory, whole, wanted, Curricula(directory, pool, shares, environment), jobs)
+        results = _run_all(directory, whole, wanted, Curricula(directory, pool, blocks, environment), jobs)
     _complain(results, wanted)
     return results
 
@@ -139,8 +140,8 @@ class Curricula:
     directory: Path
     pool: str | None
     """Work pool of their deployment; None: they run as processes of this machine."""
-    shares: Shares | None
-    """GPUs of the processes."""
+    blocks: deque[str]
+    """GPUs of the processes that do not run yet, as CUDA_VISIBLE_DEVICES names them; empty: all see all."""
     environment: Mapping[str, str]
     """Environment variables of each curriculum, added to the environment of the worker or of this process."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -203,24 +204,27 @@ class Curricula:
     @contextmanager
     def process(self, name: str, run: str) -> Iterator[Popen]:
         """Run a flow run in a process, with its output in a file; the process ends with the block."""
-        assert self.shares is not None
         path = self._output(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with get_client(sync_client=True) as client:
             server = {"PREFECT_API_URL": str(client.api_url).rstrip("/"), "PREFECT__FLOW_RUN_ID": run}
         console = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO"}
-        with self.shares.lent() as devices, open(path, "ab") as output:
-            if devices:
-                log.info("%s: on GPU %s", name, devices[VISIBLE])
-            variables = {**self.environment, **console, **server, **devices}
-            streams = {"stdin": DEVNULL, "stdout": output, "stderr": STDOUT}
-            process = start_child(
-                "prefect.flow_engine", ["flows.curriculum.curriculum"], variables, **streams
-            )
+        block = self.blocks.popleft() if self.blocks else None
+        if block:
+            log.info("%s: on GPU %s", name, block)
+        variables = {**self.environment, **console, **server, **({VISIBLE: block} if block else {})}
+        try:
+            with open(path, "ab") as output:
+                streams = {"stdin": DEVNULL, "stdout": output, "stderr": STDOUT}
+                flow = ["flows.curriculum.curriculum"]
+                process = start_child("prefect.flow_engine", flow, variables, **streams)
             try:
                 yield process
             finally:
                 stop_child(process, PATIENCE)
+        finally:
+            if block:
+                self.blocks.append(block)
 
     def _output(self, name: str) -> Path:
         return self.directory / "logs" / f"{name}.log"

@@ -4,11 +4,7 @@ Never asked of torch, which the processes that deal do not import."""
 
 import logging
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 from envgen.errors import ConfigError
 
@@ -30,65 +26,28 @@ def visible_devices() -> list[str]:
     return names
 
 
-class Shares:
-    """GPUs in blocks of equal size; whoever asks gets the block that is used least."""
+def device_blocks(jobs: int, needed: int) -> list[str]:
+    """Deal out the visible GPUs to `jobs` curricula at a time, as CUDA_VISIBLE_DEVICES names them: in blocks
+    of equal size, of at least `needed` GPUs.
 
-    def __init__(self, devices: Sequence[str], jobs: int, needed: int = 1) -> None:
-        """Blocks for `jobs` curricula at a time, of which each needs this many GPUs.
-
-        With too few devices, curricula share blocks. Without any, or for one job, nothing is dealt out.
-        ConfigError if there are too few for a single curriculum.
-        """
-        self.shared, self._lock = False, threading.Lock()
-        self._users: dict[str, int] = {}
-        if not devices or jobs == 1:
-            return
-        if needed > len(devices):
-            raise ConfigError(
-                f"a curriculum needs {needed} GPUs (training.processes, or engine.data_parallel"
-                f" x engine.tensor_parallel), {len(devices)} can be seen ({','.join(devices)}); lower them,"
-                f" or set {VISIBLE} to more"
-            )
-        size = max(needed, len(devices) // jobs)
-        blocks = [devices[first : first + size] for first in range(0, len(devices) - size + 1, size)][:jobs]
-        self._users = {",".join(block): 0 for block in blocks}
-        self.shared = len(blocks) < jobs
-
-    @classmethod
-    def visible(cls, jobs: int, needed: int) -> Self:
-        """Deal out the GPUs that can be seen, with a warning if curricula have to share some."""
-        shares = cls(visible_devices(), jobs, needed)
-        if shares.shared:
-            logging.getLogger("envwright").warning(
-                "%d curricula at a time share the GPUs %s; if memory does not suffice, lower --jobs to %d",
-                jobs,
-                " and ".join(shares.blocks),
-                len(shares.blocks),
-            )
-        return shares
-
-    @property
-    def blocks(self) -> list[str]:
-        """The GPUs of each block, as CUDA_VISIBLE_DEVICES names them."""
-        return list(self._users)
-
-    @contextmanager
-    def lent(self) -> Iterator[dict[str, str]]:
-        """What the environment of a child has to say, so that it sees the GPUs of one block.
-
-        The block is given back at the end.
-        """
-        if not self._users:
-            yield {}
-            return
-        with self._lock:
-            block = min(self._users, key=self._users.__getitem__)
-            self._users[block] += 1
-        try:
-            yield {VISIBLE: block}
-        finally:
-            with self._lock:
-                self._users[block] -= 1
+    With too few GPUs, curricula share blocks, and a warning says so. Empty without any, or for one job.
+    ConfigError if there are too few for a single curriculum.
+    """
+    devices = visible_devices()
+    if not devices or jobs == 1:
+        return []
+    if needed > len(devices):
+        raise ConfigError(
+            f"a curriculum needs {needed} GPUs (training.processes, or engine.data_parallel"
+            f" x engine.tensor_parallel), {len(devices)} can be seen ({','.join(devices)}); lower them,"
+            f" or set {VISIBLE} to more"
+        )
+    size = max(needed, len(devices) // jobs)
+    blocks = [",".join(devices[first : first + size]) for first in range(0, len(devices) - size + 1, size)]
+    if len(blocks) < jobs:
+        words = "%d curricula at a time share the GPUs %s; if memory does not suffice, lower --jobs to %d"
+        logging.getLogger("envwright").warning(words, jobs, " and ".join(blocks), len(blocks))
+    return [blocks[job % len(blocks)] for job in range(jobs)]
 
 
 def share_of_cores(jobs: int) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Curricula of a comparison that run side by side each see GPUs of their own."""
 
+from collections import deque
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from envgen.errors import ConfigError
 from flows.compare import Curricula, compare, gpus_needed
 from flows.compare_parameters import ComparisonOptions
 from infra.config.preset import load_preset
-from policy.devices import VISIBLE, Shares, visible_devices
+from policy.devices import VISIBLE, device_blocks, visible_devices
 
 
 @pytest.mark.parametrize(
@@ -30,35 +31,27 @@ def test_what_can_be_seen_is_what_cuda_would_see(given: str, seen: list[str], mo
 
 
 @pytest.mark.parametrize(
-    ("devices", "jobs", "needed", "blocks", "shared"),
+    ("devices", "jobs", "needed", "blocks"),
     [
-        ("0123", 4, 1, ["0", "1", "2", "3"], False),
-        ("0123", 2, 1, ["0,1", "2,3"], False),
-        ("01234", 2, 1, ["0,1", "2,3"], False),
-        ("0123", 2, 2, ["0,1", "2,3"], False),
-        ("01", 3, 1, ["0", "1"], True),
-        ("01234", 3, 2, ["0,1", "2,3"], True),
-        ("7", 2, 1, ["7"], True),
-        ("0123", 1, 2, [], False),
-        ("", 4, 2, [], False),
+        ("0,1,2,3", 4, 1, ["0", "1", "2", "3"]),
+        ("0,1,2,3", 2, 1, ["0,1", "2,3"]),
+        ("0,1,2,3,4", 2, 1, ["0,1", "2,3"]),
+        ("0,1,2,3", 2, 2, ["0,1", "2,3"]),
+        ("0,1", 3, 1, ["0", "1", "0"]),
+        ("0,1,2,3,4", 3, 2, ["0,1", "2,3", "0,1"]),
+        ("7", 2, 1, ["7", "7"]),
+        ("0,1,2,3", 1, 2, []),
+        ("", 4, 2, []),
     ],
 )
-def test_gpus_are_dealt_out_in_equal_blocks(devices: str, jobs: int, needed: int, blocks: list, shared: bool):
-    shares = Shares(list(devices), jobs, needed)
-    assert (shares.blocks, shares.shared) == (blocks, shared)
-
-
-def test_a_block_comes_back_and_the_one_used_least_is_next():
-    shares = Shares(["4", "5"], 3)
-    with shares.lent() as first:
-        with shares.lent() as second, shares.lent() as third:
-            assert [one[VISIBLE] for one in (first, second, third)] == ["4", "5", "4"]
-        with shares.lent() as next_one:
-            assert next_one == {VISIBLE: "5"}
-    with pytest.raises(RuntimeError), shares.lent():
-        raise RuntimeError("the curriculum failed")
-    with shares.lent() as again:
-        assert again == {VISIBLE: "4"}
+def test_gpus_are_dealt_out_in_equal_blocks_and_a_warning_names_those_that_are_shared(
+    devices: str, jobs: int, needed: int, blocks: list[str], monkeypatch, caplog
+):
+    monkeypatch.setenv(VISIBLE, devices)
+    assert device_blocks(jobs, needed) == blocks
+    shared = f"{jobs} curricula at a time share the GPUs {' and '.join(dict.fromkeys(blocks))}"
+    assert (shared in caplog.text) == (len(set(blocks)) < len(blocks))
+    assert ("lower --jobs to 2" in caplog.text) == (jobs == 3)
 
 
 def test_too_few_for_one_curriculum_are_refused_and_nothing_is_written(tmp_path: Path, monkeypatch):
@@ -100,17 +93,11 @@ def test_curricula_side_by_side_are_told_their_gpus(
     monkeypatch.setenv(VISIBLE, visible)
     monkeypatch.setattr("flows.compare.start_child", start)
     monkeypatch.setattr("flows.compare.stop_child", lambda *_: None)
-    curricula = Curricula(tmp_path, None, Shares.visible(jobs, 1), {})
+    curricula = Curricula(tmp_path, None, deque(device_blocks(jobs, 1)), {})
     # The address is only handed on; nobody has to listen there.
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), ExitStack() as running:
         for number in range(jobs):
             running.enter_context(curricula.process(f"run-{number}", "id"))
+        assert not curricula.blocks
     assert devices == expected
-
-
-def test_gpus_that_are_shared_are_named_with_the_remedy(monkeypatch, caplog):
-    monkeypatch.setenv(VISIBLE, "0,1")
-    with caplog.at_level("INFO", logger="envwright"):
-        Shares.visible(3, 1)
-    assert "3 curricula at a time share the GPUs 0 and 1" in caplog.text
-    assert "lower --jobs to 2" in caplog.text
+    assert sorted(curricula.blocks) == sorted(filter(None, expected)), "they come back"
