@@ -23,18 +23,23 @@ def test_a_dry_run_prints_preset_steps_and_tokens_and_leaves_nothing(envwright, 
 
 
 @pytest.mark.slow
-def test_a_dry_run_is_readable_by_programs(envwright):
+def test_a_dry_run_is_readable_by_programs_and_a_new_preset_runs_as_its_source(envwright):
     found = json.loads(envwright("run", "micro", "--seed", "7", "--dry-run", "--json").out)
     assert Preset.model_validate(found["preset"]).seed == 7
     assert found["preset"]["engineer"]["wording"] == "compact"
     assert found["training"]["optimizer_steps"] == 4
+    envwright("new", "preset", "mine", "--from", "micro")
+    done = envwright("run", "./mine.yaml", "--dry-run")
+    assert done.code == 0
+    assert "name: mine" in done.out
+    assert "4 optimizer steps a stage" in done.out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [["--dry-run"], []])
-def test_a_misspelt_option_is_found_before_anything_is_answered(envwright, tmp_path: Path, more: list[str]):
-    done = envwright("run", "micro", "--set", "trl.lerning_rate=1", *more)
-    assert (done.code, "trl.lerning_rate" in done.err, "did you mean" in done.err) == (2, True, True)
+def test_a_misspelt_option_is_found_before_anything_is_answered(envwright, tmp_path: Path):
+    for more in (["--dry-run"], []):
+        done = envwright("run", "micro", "--set", "trl.lerning_rate=1", *more)
+        assert (done.code, "trl.lerning_rate" in done.err, "did you mean" in done.err) == (2, True, True)
     assert not list(tmp_path.glob("**/rollouts*"))
 
 

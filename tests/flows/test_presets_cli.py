@@ -29,27 +29,16 @@ def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright)
 
 
 @pytest.mark.parametrize("source", EVERY)
-def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from(envwright, tmp_path: Path, source: str):
+def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from_and_explains_its_fields(
+    envwright, tmp_path: Path, source: str
+):
     assert envwright("new", "preset", "mine", "--from", source).code == 0
-    found = load_preset(str(tmp_path / "mine.yaml"))
-    assert found == load_preset(source).model_copy(update={"name": "mine"})
-
-
-def test_it_says_what_its_fields_mean(envwright, tmp_path: Path):
-    envwright("new", "preset", "mine", "--from", "micro")
+    preset = load_preset(str(tmp_path / "mine.yaml"))
+    assert preset == load_preset(source).model_copy(update={"name": "mine"})
     described = (
-        "# Stages of training, each on its own config. A finished run can be extended by more.\nstages: 2\n"
+        "# Stages of training, each on its own config. A finished run can be extended by more.\nstages: "
     )
-    assert described in (tmp_path / "mine.yaml").read_text()
-
-
-@pytest.mark.slow
-def test_it_is_dry_run(envwright):
-    envwright("new", "preset", "mine", "--from", "micro")
-    done = envwright("run", "./mine.yaml", "--dry-run")
-    assert done.code == 0
-    assert "name: mine" in done.out
-    assert "optimizer steps a stage" in done.out
+    assert f"{described}stages: " in (tmp_path / "mine.yaml").read_text()
 
 
 def test_it_replaces_nothing_and_takes_no_name_of_a_shipped_one(refused, tmp_path: Path):

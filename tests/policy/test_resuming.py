@@ -12,15 +12,14 @@ from envgen.files import file_digest, write_json
 from policy.grpo.train_spec import CHECKPOINT, TrainSpec, note_resume, resumed_steps
 
 pytestmark = pytest.mark.timeout(900)
-slow = pytest.mark.slow
 STEPS = 6
 OPTIONS = {"per_device_train_batch_size": 32, "beta": 0.0, "num_train_epochs": 3, "save_steps": 1}
 
 
-def spec(folder: Path, **options: object) -> TrainSpec:
+def spec(folder: Path) -> TrainSpec:
     """Three passes over sixteen boards, two steps each."""
-    folder.mkdir(exist_ok=True)
-    return train_spec(folder, draw_instances(16), **(OPTIONS | options))
+    folder.mkdir()
+    return train_spec(folder, draw_instances(16), **OPTIONS)
 
 
 def _train(spec: TrainSpec, killed_at: int | None) -> None:
@@ -47,20 +46,12 @@ def trained(spec: TrainSpec, killed_at: int | None = None) -> str:
     return file_digest(spec.output / CHECKPOINT) if killed_at is None else ""
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return trained(spec(tmp_path_factory.mktemp("whole")))
-
-
-@slow
-@pytest.mark.parametrize("steps", [[1, 4, 5], [STEPS]])
-def test_a_training_that_is_killed_after_these_steps_ends_in_the_same_weights(
-    whole: str, tmp_path: Path, steps: list[int]
-):
-    cut = spec(tmp_path)
+@pytest.mark.slow
+def test_a_training_that_is_killed_again_and_again_ends_in_the_same_weights(tmp_path: Path):
+    cut, steps = spec(tmp_path / "cut"), [1, 4, 5, STEPS]
     for step in steps:
         trained(cut, killed_at=step)
-    assert trained(cut) == whole
+    assert trained(cut) == trained(spec(tmp_path / "whole"))
     assert resumed_steps(cut.work) == steps
 
 
