@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from policy.cpu import decode
 
 QUOTED = 600
 """Maximum length of a library's words in an error message."""
+TEMPLATE_SECONDS = 60.0
+"""Time limit of a chat template: the template of an unknown model may loop for ever."""
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
 one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
@@ -193,9 +196,24 @@ def load_tokenizer(source: str) -> Any:
             tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.chat_template is None:
         raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
-    with refused(f"{source}: its chat template cannot be used"):
+    with refused(f"{source}: its chat template cannot be used"), _time_limit(TEMPLATE_SECONDS):
         chat_tokens(tokenizer, ["Hello"])
     return tokenizer
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the main thread, which loads models, if the block takes longer."""
+
+    def end(*_: Any) -> None:
+        raise TimeoutError(f"it does not end within {seconds:g} s")
+
+    before, left = signal.signal(signal.SIGALRM, end), signal.setitimer(signal.ITIMER_REAL, seconds)[0]
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, before)
 
 
 def chat_tokens(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:

@@ -61,8 +61,8 @@ def plan_training(spec: CheckSpec) -> TrainingPlan:
 
 @cache
 def _answer(spec: str) -> dict[str, Any]:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    child = start_child("policy.grpo.check", [spec], text=True, **pipes)
+    pipe = subprocess.PIPE
+    child = start_child("policy.grpo.check", [spec], stdout=pipe, stderr=pipe, text=True)
     output, errors = child.communicate()
     if child.returncode or not output.strip():
         reason = (errors.strip().splitlines() or ["no output"])[-1]

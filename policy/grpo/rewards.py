@@ -1,13 +1,14 @@
 """Rewards of a completion: fixed, and out of the engineer's reach."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from envgen.environment import Environment, FaultCount, Instance, Verdict
 from envgen.frozen import Frozen
 
+Weight = Annotated[float, Field(ge=0)]
 LOGGED_TERMS = ("format", "valid", "optimal")
 """Terms of every environment, computed whatever their weight, for the training log."""
 
@@ -19,20 +20,13 @@ class RewardWeights(Frozen, use_attribute_docstrings=True):
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
-    __pydantic_extra__: dict[str, float]  # pyright: ignore[reportIncompatibleVariableOverride]
-    format: float = Field(default=0.0, ge=0)
+    __pydantic_extra__: dict[str, Weight]  # pyright: ignore[reportIncompatibleVariableOverride]
+    format: Weight = 0.0
     """0 or 1: the answer can be read."""
-    valid: float = Field(default=1.0, ge=0)
+    valid: Weight = 1.0
     """0 or 1: the answer is valid."""
-    optimal: float = Field(default=0.5, ge=0)
+    optimal: Weight = 0.5
     """0 or 1: the answer is the best as well."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name, weight in self.__pydantic_extra__.items():
-            if weight < 0:
-                raise ValueError(f"{name}: {weight:g} is below 0; give 0 or more")
-        return self
 
     def check(self, environment: Environment) -> None:
         """ValueError for a term that the environment does not have."""

@@ -131,12 +131,7 @@ def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeyp
         return StepRecord(step=step, key=keys[step], outputs=dict.fromkeys(outputs, keys[step]), seconds=0)
 
     monkeypatch.setattr("tasks.step.run_step", keyed)
-    spec = plan(
-        "micro",
-        ["fixed", "random"],
-        [3, 1],
-        settings={"engineer.gate": "rollback"},
-    )
+    spec = plan("micro", ["fixed", "random"], [3, 1], settings={"engineer.gate": "rollback"})
     [root] = spec.roots
     assert (root.name, root.preset.engineer.gate) == ("shared", "off")
     play_stage_0(tmp_path / root.name, root.preset)

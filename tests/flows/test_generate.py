@@ -49,33 +49,23 @@ def test_the_same_seed_gives_the_same_file(envwright, tmp_path: Path, config: Pa
     assert first == again != other
 
 
-BAD_CONFIGS = {
-    "malformed YAML": ("sizes: {3: [", "not readable as YAML"),
-    "an empty file": ("", "holds NoneType, expected a mapping"),
-    "an unknown key": (CONFIG + "seed: 3\n", "seed: Extra inputs are not permitted"),
-    "a missing knob": (CONFIG.replace("hole_ratio: 0.2,", ""), "sizes.4.hole_ratio: is missing"),
-    "too many holes": (
-        CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"),
-        "sizes.3.hole_ratio: 0.75 is outside of the space, 0 to 0.5",
-    ),
-    "another sum than 1": (
-        CONFIG.replace("data_ratio: 0.4", "data_ratio: 0.3"),
-        "data_ratio sums to 0.9 over all sizes",
-    ),
-    "no map size": (CONFIG.replace("  3:", "  12:"), "sizes.12: is no map size; expected 3 to 10"),
-}
-
-
-@pytest.mark.parametrize(("text", "complaint"), BAD_CONFIGS.values(), ids=list(BAD_CONFIGS))
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("sizes: {3: [", "not readable as YAML"),
+        (CONFIG + "seed: 3\n", "seed: Extra inputs are not permitted"),
+        (
+            CONFIG.replace("hole_ratio: 0.25", "hole_ratio: 0.75"),
+            "sizes.3.hole_ratio: 0.75 is outside of the space, 0 to 0.5",
+        ),
+    ],
+)
 def test_a_bad_config_is_refused_and_nothing_is_written(
     refused, tmp_path: Path, config: Path, text: str, complaint: str
 ):
     config.write_text(text)
-    refused(
-        ["mapf", "generate", "config.yaml", "--count", "10", "-o", "data.parquet"],
-        "error: config.yaml: ",
-        complaint,
-    )
+    command = ["mapf", "generate", "config.yaml", "--count", "10", "-o", "data.parquet"]
+    refused(command, "error: config.yaml: ", complaint)
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
 
@@ -95,15 +85,9 @@ def test_what_cannot_be_drawn_is_refused_with_a_way_out(
         ("--count 10 --style prose", "--style"),
     ]:
         refused([*command, *options.split()], *complaints)
+    command = ["mapf", "generate", ".", "--count", "10", "-o"]
+    refused([*command, "data.parquet"], "error: .: not readable as YAML")
     refused(
-        ["mapf", "generate", ".", "--count", "10", "-o", "data.parquet"], "error: .: not readable as YAML"
+        [*command, "o.csv"], "error: -o o.csv: generate writes Parquet; give a name that ends in .parquet"
     )
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
-
-
-def test_a_data_set_is_a_parquet_file(refused, tmp_path: Path, config: Path):
-    refused(
-        ["mapf", "generate", config, "--count", "10", "-o", "o.csv"],
-        "error: -o o.csv: generate writes Parquet; give a name that ends in .parquet",
-    )
-    assert not (tmp_path / "o.csv").exists()

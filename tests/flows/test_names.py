@@ -13,6 +13,7 @@ from infra.runs.run import default_name
 
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]
 BAD += ["mlflow.db", "mlflow.db-journal", "MLflow.db", "mlartifacts", "benchmarks"]
+NO_RUNS = ["nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"]
 COMMANDS = ["run micro", "run micro --dry-run", "compare micro", "benchmark tiny"]
 
 
@@ -39,9 +40,9 @@ def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    "run", ["docs", "nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"]
+    ("command", "run"),
+    [("approve", "docs"), ("reject", "docs")] + [("report", run) for run in ("docs", *NO_RUNS)],
 )
-@pytest.mark.parametrize("command", ["report", "approve", "reject"])
 def test_a_run_that_is_not_there_is_answered_with_one_message(
     envwright, command: str, run: str, folder: Path
 ):

@@ -17,11 +17,14 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import verify_plan
 
 
-def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
+def test_solutions_are_the_lines_of_the_contract_always_the_same_with_plans_that_hold(
+    envwright, tmp_path: Path
+):
     write_lines(tmp_path / "problems.jsonl", *PROBLEMS)
     done = envwright("mapf", "solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
     assert (done.code, done.out) == (0, "6 problems -> deep/solutions.jsonl\n"), done.err
-    lines = (tmp_path / "deep" / "solutions.jsonl").read_text().splitlines()
+    written = (tmp_path / "deep" / "solutions.jsonl").read_bytes()
+    lines = written.decode().splitlines()
     crossing = (
         '{"id": "crossing", "solvable": true, "sum_of_costs": 5, "makespan": 3, "wait_required": true,'
         ' "plan": '
@@ -46,20 +49,12 @@ def test_solutions_are_the_lines_of_the_contract(envwright, tmp_path: Path):
             ' [["UP"]]}'
         ),
     ]
-
-
-def test_solving_twice_writes_the_same_bytes_and_plans_that_hold(envwright, tmp_path: Path):
-    write_lines(tmp_path / "p.jsonl", *PROBLEMS)
-    for name in ("a", "b"):
-        assert envwright("mapf", "solve", "p.jsonl", "-o", name).code == 0
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    solutions = [json.loads(line) for line in (tmp_path / "a").read_text().splitlines()]
-    for problem, solution in zip(read_problems(tmp_path / "p.jsonl"), solutions, strict=True):
-        if solution["solvable"]:
-            plan = tuple(
-                path_of(agent.start, moves)
-                for agent, moves in zip(problem.agents, solution["plan"], strict=True)
-            )
+    assert envwright("mapf", "solve", "problems.jsonl", "-o", "again.jsonl").code == 0
+    assert (tmp_path / "again.jsonl").read_bytes() == written
+    for problem, line in zip(read_problems(tmp_path / "problems.jsonl"), written.splitlines(), strict=True):
+        if (solution := json.loads(line))["solvable"]:
+            moves = zip(problem.agents, solution["plan"], strict=True)
+            plan = tuple(path_of(agent.start, path) for agent, path in moves)
             verdict = verify_plan(problem, plan, solution["sum_of_costs"])
             assert (verdict.valid, verdict.optimal, verdict.makespan) == (True, True, solution["makespan"])
 

@@ -20,8 +20,10 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     write_lines(tmp_path / "p.jsonl", APART, APART.replace("apart", "again"))
     instances = read_instances(tmp_path / "p.jsonl")
     write_dataset(tmp_path / "data.parquet", instances, PromptStyle.BOARD, {})
-    answers = [("again", GOOD), ("apart", LATE), ("apart", "I think " + GOOD[:7]), ("apart", GOOD)]
-    write_lines(tmp_path / "answers.jsonl", *({"id": name, "completion": text} for name, text in answers))
+    answers = [("again", GOOD), ("apart", LATE), ("apart", "I think " + GOOD[:7])]
+    answers.append(("apart", f"I thought\u2028about it.\x85\n{GOOD}"))  # no ends of a line of JSON
+    lines = ({"id": name, "completion": text} for name, text in answers)
+    write_lines(tmp_path / "answers.jsonl", *(json.dumps(line, ensure_ascii=False) for line in lines))
     done = envwright("mapf", "verify", "data.parquet", "answers.jsonl")
     assert done.code == 0, done.err
     verdicts = [json.loads(line) for line in done.out.splitlines()]
@@ -56,15 +58,6 @@ def test_problems_are_solved_before_their_answers_are_judged(envwright, tmp_path
     jump = verdicts[2]
     assert (jump["category"], jump["agent"], jump["step"], jump["cell"]) == ("illegal_move", 0, 1, [0, 2])
     assert "jumps from (0,0) to (0,2)" in jump["detail"]
-
-
-def test_a_line_break_of_another_script_in_a_completion_is_part_of_it(envwright, tmp_path: Path):
-    write_lines(tmp_path / "p.jsonl", APART)
-    line = {"id": "apart", "completion": f"I thought\u2028about it.\x85\n{GOOD}"}
-    write_lines(tmp_path / "a.jsonl", json.dumps(line, ensure_ascii=False))
-    done = envwright("mapf", "verify", "p.jsonl", "a.jsonl")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["optimal"] is True
 
 
 def test_answers_that_cannot_be_judged_are_refused_with_their_line(refused, tmp_path: Path):

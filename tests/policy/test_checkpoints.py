@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -17,28 +18,24 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_a_shipped_policy_is_found_by_its_name(name: str):
+def test_a_shipped_policy_is_found_by_its_name_is_small_and_has_a_model_card(name: str):
     directory = SHIPPED[name]
     assert resolve_model(name) == str(directory)
-    assert (directory / "config.json").is_file()
-    assert (directory / "model.safetensors").is_file()
+    assert (directory / "README.md").is_file()
+    assert (directory / "model.safetensors").stat().st_size <= 8_000_000
+    assert json.loads((directory / "config.json").read_text())["architectures"] == ["Qwen3ForCausalLM"]
     assert not list(directory.rglob("*.bin")), "weights are never pickles"
 
 
-def test_a_checkpoint_directory_is_taken_as_it_is(checkpoint: Path, monkeypatch):
+def test_a_checkpoint_directory_and_a_hub_id_are_taken_as_they_are(checkpoint: Path, monkeypatch):
     assert resolve_model(str(checkpoint)) == str(checkpoint)
     monkeypatch.chdir(checkpoint.parent)
     assert resolve_model("checkpoint") == "checkpoint"
     assert Path(resolve_model("./checkpoint")).resolve() == checkpoint
     monkeypatch.setenv("HOME", str(checkpoint.parent))
     assert resolve_model("~/checkpoint") == str(checkpoint)
-
-
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-4B", "gpt2", "org/with.dots-and_more"])
-def test_a_hub_id_passes_through(name: str, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert resolve_model(name) == name
-    assert model_identity(name) == name
+    for name in ("Qwen/Qwen3-4B", "gpt2", "org/with.dots-and_more"):
+        assert resolve_model(name) == model_identity(name) == name
 
 
 NOWHERE = ["./nowhere", "~/nowhere", "~nobody-of-this-name/nowhere"]

@@ -49,7 +49,7 @@ def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.slow
-def test_a_child_answers_like_a_model_here_reports_batches_and_survives_a_refusal(
+def test_a_child_answers_like_a_model_here_survives_a_refusal_and_is_replaced_when_it_is_killed(
     start: Start, here: TransformersModel
 ):
     engine = start(batch_size=3)
@@ -60,7 +60,7 @@ def test_a_child_answers_like_a_model_here_reports_batches_and_survives_a_refusa
     assert engine.complete([], GREEDY) == []
     pid = engine.pid
     with pytest.raises(ModelError, match="lower max_tokens"):
-        engine.complete([ask("x" * 600)], Sampling(max_tokens=8))
+        engine.complete([ask("x" * 5_000)], Sampling(max_tokens=8))
     assert engine.pid == pid
 
     def interrupt(new: Mapping[int, Completion]) -> None:
@@ -69,13 +69,6 @@ def test_a_child_answers_like_a_model_here_reports_batches_and_survives_a_refusa
     with pytest.raises(KeyboardInterrupt):
         engine.complete(QUESTIONS, GREEDY, interrupt)
     assert engine.complete(QUESTIONS[::-1], GREEDY) == whole[::-1], "no reply of the interrupted call is left"
-
-
-@pytest.mark.slow
-def test_a_killed_child_is_an_error_with_a_remedy_and_the_next_call_has_another(
-    start: Start, here: TransformersModel
-):
-    engine = start(batch_size=1)
 
     def kill(new: Mapping[int, Completion]) -> None:
         os.kill(engine.pid or 0, signal.SIGKILL)
@@ -170,11 +163,8 @@ def test_the_interpreter_of_vllm_is_the_chosen_one_or_that_of_make_vllm(tmp_path
     assert vllm_python() == str(tmp_path / ".venv-vllm" / "bin" / "python")
 
 
-def test_equal_conversations_are_grouped_in_order():
+def test_equal_conversations_are_grouped_and_only_backend_and_dtype_decide_answers():
     assert equal_groups([QUESTIONS[n] for n in (0, 1, 0, 2, 1)]) == [[0, 2], [1, 4], [3]]
-
-
-def test_only_backend_and_dtype_decide_answers():
     plain, vllm = EngineConfig(), EngineConfig(backend="vllm", max_model_len=99, tensor_parallel=2)
     assert EngineConfig(batch_size=3).decides == plain.decides == {"dtype": "auto"}
     assert vllm.decides == {"dtype": "auto", "backend": "vllm"}

@@ -26,11 +26,17 @@ def rollouts(
 
 
 @pytest.mark.parametrize("style", PromptStyle)
-def test_optimal_plans_are_optimal_in_order(style: PromptStyle):
-    found = rollouts(style=style)
-    assert [r.instance for r in found] == INSTANCES
-    assert all(r.verdict.valid and r.verdict.optimal for r in found)
-    assert [r.completion for r in found] == [optimal(i) for i in INSTANCES]
+def test_all_is_asked_at_once_in_order_and_tokens_truncation_and_progress_are_kept(style: PromptStyle):
+    model, told = Solver(INSTANCES, style), []
+    judged = evaluate(model, USUAL.load(), INSTANCES, style, GREEDY, told.append)
+    assert model.samplings == [GREEDY]
+    assert [r.instance for r in judged] == INSTANCES
+    assert all(r.verdict.valid and r.verdict.optimal and not r.truncated for r in judged)
+    plans = [optimal(i) for i in INSTANCES]
+    assert [r.completion for r in judged] == plans
+    assert [r.completion_tokens for r in judged] == [len(plan) for plan in plans]
+    assert {i: c.text for new in told for i, c in new.items()} == dict(enumerate(plans))
+    assert {r.truncated for r in rollouts(finish="length")} == {True}
 
 
 GARBAGE = ["", "I give up.", "Agent 0: (0,0)", "Agent 7: (0,0)", "{" * 10_000, "\x00\ud7ff", "Agent 0: (٠,١)"]
@@ -42,21 +48,6 @@ def test_garbage_is_a_parse_error():
     assert {r.verdict.category for r in judged} == {FailureCategory.PARSE_ERROR}
     assert all(r.verdict.detail for r in judged)
     assert [r.completion for r in judged] == texts
-
-
-def test_tokens_and_truncation_are_kept():
-    stopped = rollouts()
-    assert {r.truncated for r in stopped} == {False}
-    assert {r.truncated for r in rollouts(finish="length")} == {True}
-    assert [r.completion_tokens for r in stopped] == [len(optimal(i)) for i in INSTANCES]
-
-
-def test_all_is_asked_at_once_with_the_given_sampling_and_progress_is_told():
-    model, told = Solver(INSTANCES, PromptStyle.COMPACT), []
-    evaluate(model, USUAL.load(), INSTANCES, PromptStyle.COMPACT, GREEDY, told.append)
-    assert model.samplings == [GREEDY]
-    texts = {index: completion.text for new in told for index, completion in new.items()}
-    assert texts == {n: optimal(i) for n, i in enumerate(INSTANCES)}
 
 
 def test_gains_are_paired_over_the_instances():

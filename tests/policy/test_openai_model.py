@@ -33,6 +33,12 @@ GREEDY = Sampling(max_tokens=9)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "additionalProperties": False}
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch):
+    """Wait hardly between the requests of a retry."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+
+
 def model_at(url: str, key: str = KEY, concurrency: int = CONCURRENCY, **options: Any) -> OpenAIModel:
     fields = {"base_url": url, "model": "m", "timeout": 20, "retries": 1, **options}
     return OpenAIModel(Endpoint.model_validate(fields), key, concurrency=concurrency)
@@ -116,17 +122,20 @@ def test_an_invalid_report_of_tokens_counts_as_none(usage: object):
 
 
 @pytest.mark.parametrize(
-    ("finish", "read_as"),
-    [("stop", "stop"), ("length", "length"), ("content_filter", "length"), (None, "stop"), ("new", "stop")],
+    ("text", "finish", "read_as"),
+    [
+        ("text", "stop", "stop"),
+        ("text", "length", "length"),
+        ("text", "content_filter", "length"),
+        ("text", None, "stop"),
+        ("text", "new", "stop"),
+        (None, "tool_calls", "stop"),
+    ],
 )
-def test_every_finish_reason_is_whole_or_cut_off(finish: str | None, read_as: str):
-    with serving(answers("text", finish=finish)) as server:
-        assert asked(model_at(server.url)).finish_reason == read_as
-
-
-def test_an_empty_answer_is_an_answer():
-    with serving(answers(None, finish="tool_calls")) as server:
-        assert asked(model_at(server.url)).text == ""
+def test_every_answer_is_whole_or_cut_off(text: str | None, finish: str | None, read_as: str):
+    with serving(answers(text, finish=finish)) as server:
+        answer = asked(model_at(server.url))
+        assert (answer.text, answer.finish_reason) == (text or "", read_as)
         assert len(server.asked) == 1
 
 

@@ -8,7 +8,7 @@ from envgen.dataset import USUAL
 from envgen.environment import FaultCount
 from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
-from policy.grpo.rewards import LOGGED_TERMS, RewardWeights, reward_functions, terms
+from policy.grpo.rewards import RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
 ENVIRONMENT = USUAL.load()
@@ -30,21 +30,21 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("respond", "expected"), ANSWERS.values(), ids=list(ANSWERS))
-def test_an_answer_earns_its_terms_as_a_conversation_and_as_a_text(
-    respond, expected: tuple[float, float, float]
-):
-    texts = [respond(i) for i in INSTANCES]
+def test_each_answer_to_each_board_earns_its_terms_as_a_conversation_and_as_a_text():
+    """Several answers to a board are judged each."""
+    rows = [row for row in ROWS for _ in ANSWERS]
+    texts = [respond(instance) for instance in INSTANCES for respond, _ in ANSWERS.values()]
     conversations = [
         [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
     ]
-    more = {"prompts": ["?"] * len(ROWS), "trainer_state": None}
-    earned = [terms(ENVIRONMENT, verify(i, text)) for i, text in zip(INSTANCES, texts, strict=True)]
-    assert {tuple(values) for values in earned} == {tuple(NAMES)}
-    for function, value in zip(functions(RewardWeights()), expected, strict=True):
-        assert {values[function.__name__] for values in earned} == {value}
-        assert function(completions=texts, index=ROWS) == [value] * len(ROWS)
-        assert function(completions=conversations, index=ROWS, **more) == [value] * len(ROWS)
+    more = {"prompts": ["?"] * len(rows), "trainer_state": None}
+    alone = [terms(ENVIRONMENT, verify(INSTANCES[n], text)) for n, text in zip(rows, texts, strict=True)]
+    assert {tuple(values) for values in alone} == {tuple(NAMES)}
+    for place, function in enumerate(functions(RewardWeights())):
+        expected = [earned[place] for _ in INSTANCES for _, earned in ANSWERS.values()]
+        assert [values[function.__name__] for values in alone] == expected
+        assert function(completions=texts, index=rows) == expected
+        assert function(completions=conversations, index=rows, **more) == expected
 
 
 def test_the_reward_functions_come_in_the_order_of_the_weights():
@@ -96,16 +96,6 @@ def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
     assert valid_term(completions=conversation, index=ROWS[1:2]) == [1.0]
     conversation[0][0]["content"] = "nothing"
     assert valid_term(completions=conversation, index=ROWS[1:2]) == [0.0]
-
-
-def test_several_completions_of_one_board_and_equal_boards_are_judged_each():
-    rows = [row for row in ROWS[:3] for _ in range(4)]
-    instances = [i for i in INSTANCES[:3] for _ in range(4)]
-    responses = [optimal, detour, unfinished, lambda i: ""] * 3
-    texts = [respond(i) for i, respond in zip(instances, responses, strict=True)]
-    alone = [terms(ENVIRONMENT, verify(i, text)) for i, text in zip(instances, texts, strict=True)]
-    for name, function in zip(LOGGED_TERMS, functions(RewardWeights()), strict=True):
-        assert function(completions=texts, index=rows) == [one[name] for one in alone]
 
 
 def test_as_many_answers_as_boards_are_needed():

@@ -9,8 +9,10 @@ from support.boards import boards_config, sample_boards
 from envgen.config import EnvConfig
 from envgen.files import write_json
 from infra.config.preset import load_preset
+from infra.results import CurriculumResults
 from infra.runs.context import design_context
 from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
+from infra.runs.publishing import results_with
 from infra.runs.run import Run
 from infra.runs.steps import RECORDS
 from policy.evaluation import gains
@@ -47,12 +49,23 @@ def run(tmp_path: Path) -> tuple[Run, list[list[Rollout]]]:
     return found, [rollouts(boards, count) for count in correct]
 
 
-def test_each_stage_is_published_with_its_breakdown_and_proposal(run: tuple[Run, list[list[Rollout]]]):
+def published(run: Run) -> CurriculumResults:
+    """The results of both stages; the report is written after the second one."""
+    run.write(RESULTS, results_with(run, 0))
+    return publish.fn(run, 1)
+
+
+def test_each_stage_is_published_with_its_breakdown_its_proposal_and_where_it_was_resumed(
+    run: tuple[Run, list[list[Rollout]]],
+):
     reference, (_, first, second) = run
     task = reference.preset.task
-    results = [publish.fn(reference, stage) for stage in (0, 1)][-1]
+    record_training(reference, facts={"resumed": [2, 3]})
+    write_manifest.fn(reference, 0)
+    results = published(reference)
     assert Run(directory=reference.directory).read(RESULTS) == results
-    assert (reference.directory / "report.html").is_file()
+    assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
+    assert "resumed from step 2" in reference.read(REPORT)
     assert [stage.proposal.config for stage in results.stages] == list(CONFIGS[1:3])
     assert [stage.breakdown for stage in results.stages] == [
         breakdown_of(task, answers) for answers in (first, second)
@@ -79,7 +92,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
     decided = [(gate.action, gate.against, gate.in_force, gate.best) for gate in gates]
     assert decided == [("go-on", -1, 0, 0), ("rollback", 0, 0, 0)]
     assert judged.read(GATE, 1).optimal == gains(first, second)[1]
-    results = [publish.fn(judged, stage) for stage in (0, 1)][-1]
+    results = published(judged)
     assert results.final_stage == 0
     assert results.stages[0].breakdown == breakdown_of(reference.preset.task, first)
     assert results.stages[0].valid_gain == gains(start, first)[0]
@@ -131,12 +144,3 @@ def test_a_manifest_is_repaired_after_a_cut_between_a_step_done_again_and_it(tmp
     run.path(MANIFEST, 0).write_text('{"stage": 0')
     write("second")
     assert run.read(MANIFEST, 0)["files"]["checkpoint"] == "second"
-
-
-def test_a_training_that_was_resumed_is_marked_wherever_its_stage_is_described(tmp_path: Path):
-    run = finished_run(tmp_path / "run", (3, 4, 5), configs=CONFIGS)
-    record_training(run, facts={"resumed": [2, 3]})
-    write_manifest.fn(run, 0)
-    results = [publish.fn(run, stage) for stage in (0, 1)][-1]
-    assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
-    assert "resumed from step 2" in run.read(REPORT)

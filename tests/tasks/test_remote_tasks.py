@@ -1,4 +1,3 @@
-import logging
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ def run(tmp_path: Path) -> Path:
     open_run(directory, load_preset("micro"))
     write_json(directory / "stage-00" / MANIFEST.name, {"files": {}})
     return directory
-
-
-def test_without_a_remote_nothing_happens(
-    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.delenv("ENVWRIGHT_REMOTE", raising=False)
-    with caplog.at_level(logging.INFO, "envwright"):
-        fetch_run(run)
-        copy_run(run)
-    assert caplog.text == ""
 
 
 def test_a_remote_that_is_down_costs_a_warning_and_the_next_copy_sends_all(
@@ -75,3 +64,5 @@ def test_the_runs_of_two_comparisons_keep_apart(tmp_path: Path, monkeypatch: pyt
     assert remote_of(tmp_path / "runs" / "alone") == "s3://bucket/copies"
     assert remote_of(tmp_path / "runs" / "comparison" / "random-s0") == "s3://bucket/copies/comparison"
     assert remote_of(tmp_path / "elsewhere" / "run") == "s3://bucket/copies"
+    monkeypatch.delenv("ENVWRIGHT_REMOTE")
+    assert remote_of(tmp_path / "runs" / "alone") is None

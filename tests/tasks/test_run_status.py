@@ -116,17 +116,13 @@ def test_status_tells_the_rates_and_what_was_spent(folder: Path):
     assert "stage 1" in printed
 
 
-@pytest.mark.slow
-def test_the_command_that_status_names_goes_on_with_the_run(folder: Path):
+def test_the_commands_that_status_names_go_on_with_the_run_or_its_comparison(folder: Path):
     run = published(folder / "mine", 1, 2, "required")
     detail = read_status(run.directory)
     assert detail.commands == ("envwright approve mine", "envwright reject mine", "envwright run mine")
     said("approve", "mine", "--yes")
     assert read_status(run.directory).commands == ("envwright run mine",)
-    assert said("run", "mine", "--dry-run")
-
-
-def test_what_belongs_to_a_comparison_is_continued_by_that(folder: Path):
+    assert "envwright run mine" in said("show", "mine", "--watch", code=1), "nobody works on it"
     run = published(folder / "compare-micro" / "random-s0", 1, 2)
     (folder / "compare-micro" / "comparison.json").write_text("{}")
     assert read_status(run.directory).commands == ("envwright compare compare-micro",)
@@ -160,11 +156,6 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
     assert watching.wait(60) == 3
     assert "said before" not in first + rest
     assert "mine: waiting for a decision, 1 of 2 stages" in rest
-
-
-def test_watch_of_a_run_that_nobody_works_on_says_how_it_stands(folder: Path):
-    published(folder / "mine", 1, 2)
-    assert "envwright run mine" in said("show", "mine", "--watch", code=1)
 
 
 def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):
