@@ -14,7 +14,7 @@ from infra.runs.run import default_name
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]
 BAD += ["mlflow.db", "mlflow.db-journal", "MLflow.db", "mlartifacts", "benchmarks"]
 NO_RUNS = ["nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"]
-COMMANDS = ["run micro", "run micro --dry-run", "compare micro", "benchmark tiny"]
+COMMANDS = ["run micro", "run micro --dry-run", "compare micro"]
 
 
 @pytest.fixture

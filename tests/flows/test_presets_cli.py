@@ -35,9 +35,7 @@ def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from_and_explains_its_
     assert envwright("new", "preset", "mine", "--from", source).code == 0
     preset = load_preset(str(tmp_path / "mine.yaml"))
     assert preset == load_preset(source).model_copy(update={"name": "mine"})
-    described = (
-        "# Stages of training, each on its own config. A finished run can be extended by more.\n"
-    )
+    described = "# Stages of training, each on its own config. A finished run can be extended by more.\n"
     assert f"{described}stages: " in (tmp_path / "mine.yaml").read_text()
 
 
