@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.run
+SOLVER := $(VENV)/.solver
 DEV := $(VENV)/.dev
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
@@ -34,10 +35,10 @@ SIDE_BY_SIDE := -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-all test-long ready vllm lint docs pictures bench lock clean
 
-demo: $(RUN)
+demo: $(SOLVER)
 	$(BIN)/envwright run tiny
 
-test: $(DEV)
+test: $(DEV) $(SOLVER)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 # What CI runs: the tests that take minutes too.
@@ -48,7 +49,7 @@ test-all: ready
 test-long: ready
 	ENVWRIGHT_BROWSER_REQUIRED=1 ENVWRIGHT_VLLM_REQUIRED=1 $(BIN)/python -m pytest -m long
 
-ready: $(DEV) $(VLLM_STAMP)
+ready: $(DEV) $(SOLVER) $(VLLM_STAMP)
 
 # vLLM with TRL, in a separate environment: a server to ask, and training with trl.use_vllm.
 vllm: $(VLLM_STAMP)
@@ -98,9 +99,12 @@ $(RUN): pyproject.toml constraints.txt
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
 	$(call install,$(VENV),$(VENV)/run.txt)
 	$(BIN)/python $(PIP) --no-deps -e .
-	# Compile the solver for this machine.
-	$(BIN)/python -c 'from envgen.mapf.solver import columns, solve; solve.solve_boards(columns.pack([]))'
 	touch $(RUN)
+
+# The solver, compiled for this machine.
+$(SOLVER): $(RUN)
+	$(BIN)/python -c 'from envgen.mapf.solver import columns, solve; solve.solve_boards(columns.pack([]))'
+	touch $(SOLVER)
 
 $(DEV): $(RUN)
 	sed '1,/^# For tests/d' constraints.txt > $(VENV)/dev.txt

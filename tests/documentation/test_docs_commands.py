@@ -2,11 +2,13 @@
 
 What cannot be run here is read by its own command line."""
 
-import shlex
+import runpy
 import shutil
 import subprocess
-from contextlib import ExitStack
+import sys
+from contextlib import ExitStack, redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,6 @@ from documentation.shell_lines import (
     FEW,
     LEFT_OUT,
     PAGES,
-    ROOT,
     SMALLER,
     calls,
     left_out,
@@ -45,9 +46,14 @@ def shell(folder: Path, command: str, code: int = 0) -> str:
 
 
 @cache
-def help_of(*words: str) -> str:
+def help_of(program: str, *words: str) -> str:
     """What a command says of itself."""
-    return shell(ROOT, shlex.join([*words, "--help"]))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
+        patch.setattr(sys, "argv", [program, *words, "--help"])
+        patch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit, match="0"):
+            runpy.run_module(program, run_name="__main__")
+    return said.getvalue()
 
 
 @pytest.fixture(scope="module")

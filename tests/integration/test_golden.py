@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support.envwright_command import ROOT, environment, envwright
+from support.envwright_command import LOG, ROOT, environment, started, stop_at_once, wait_for
 from support.finished_run import FinishedRun
 
 from envgen.dataset import environment_of
@@ -134,15 +135,23 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_sums_from_a_wheel_are_the_golden_run_and_speak_of_nothing_else(
+def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(
     server: str, installed: Path, tmp_path: Path
 ):
+    """They speak of nothing but sums."""
     there = {"PREFECT_API_URL": server, "PYTHONPATH": str(installed)}
     used = [sys.executable, "-c", "import flows.cli; print(flows.cli.__file__)"]
     path = subprocess.check_output(used, cwd=tmp_path, env=environment(tmp_path, **there), text=True)
     assert path.startswith(str(installed)), "not the sources"
-    printed = envwright(tmp_path, "run", "micro-sums", **there).stdout
-    [directory] = (tmp_path / "runs").glob("micro-sums-*")
+    directory = tmp_path / "runs" / "sums"
+    command = ("run", "micro-sums", "--name", "sums")
+    process = started(tmp_path, *command, **there)
+    step = "stage-00/work/*/checkpoint-*/trainer_state.json"
+    printed = wait_for(lambda: any(directory.glob(step)), process, tmp_path)
+    stop_at_once(process, signal.SIGINT, tmp_path, printed)
+    process = started(tmp_path, *command, **there)
+    assert process.wait(400) == 0, (tmp_path / LOG).read_text()
+    printed = (tmp_path / LOG).read_text()
     assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
     run = Run(directory=directory)
     assert [stage.stage for stage in run.read(RESULTS).stages] == [0, 1]

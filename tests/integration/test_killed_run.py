@@ -1,7 +1,6 @@
 """A run killed at any of its steps, and extended by a stage, ends with the files of an unkilled one."""
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from prefect.context import refresh_global_settings_context
+from support.envwright_command import FORKS
 from support.finished_run import FinishedRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -28,9 +29,10 @@ def step_outputs(run: Path) -> dict[str, dict[str, str]]:
     }
 
 
-def curriculum(runs: Path, stages: int, point: str = "") -> None:
+def curriculum(server: str, runs: Path, stages: int, point: str = "") -> None:
     """Run the curriculum in this process, and kill it just before it opens or renames the file `point`."""
-    os.environ["ENVWRIGHT_RUNS"] = str(runs)
+    os.environ |= {"ENVWRIGHT_RUNS": str(runs), "PREFECT_API_URL": server}
+    refresh_global_settings_context()
     from flows.curriculum import curriculum as curriculum_flow
     from flows.parameters import CurriculumOptions
 
@@ -44,17 +46,10 @@ def curriculum(runs: Path, stages: int, point: str = "") -> None:
     curriculum_flow("simulated", "run", CurriculumOptions(stages=stages, settings={"instances": 16}))
 
 
-def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("PREFECT_API_URL", server)  # Prefect reads it as it is imported, by the fork server
-    context = multiprocessing.get_context("forkserver")
-    # What each process would import itself.
-    later = ["mlflow.store.tracking.sqlalchemy_store", "infra.report.page", "envgen.mapf.solver.solve"]
-    context.set_forkserver_preload(["flows.curriculum", *later])
+def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(server: str, tmp_path: Path):
 
     def ended(folder: str, stages: int, point: str = "") -> int | None:
-        process = context.Process(target=curriculum, args=(tmp_path / folder, stages, point))
+        process = FORKS.Process(target=curriculum, args=(server, tmp_path / folder, stages, point))
         process.start()
         process.join(120)
         return process.exitcode

@@ -1,15 +1,34 @@
 """`envwright` in a process of its own, as a person calls it, with all that it writes in one folder."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from flows.environment import prepare
+from support.prefect_servers import processes_with
 
 ROOT = Path(__file__).parents[2]
 ENVWRIGHT = [sys.executable, "-m", "flows.cli"]
+prepare()  # the fork server imports Prefect, which reads settings as it is imported
+LOG = "command.log"
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+"""Signal -> exit code of a command that it ends."""
+FORKS = multiprocessing.get_context("forkserver")
+"""Processes that find imported what a run imports, which takes four seconds."""
+FORKS.set_forkserver_preload(
+    [
+        "flows.cli",
+        "flows.curriculum",
+        "mlflow.store.tracking.sqlalchemy_store",
+        "infra.report.page",
+        "envgen.mapf.solver.solve",
+    ]
+)
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -28,19 +47,62 @@ def envwright(
     folder: Path, *arguments: object, code: int = 0, timeout: float = 600, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in `folder` to its end, which is with this exit code."""
-    command = [*ENVWRIGHT, *map(str, arguments)]
-    variables = environment(folder, **more)
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    said = [folder / name for name in ("stdout", "stderr")]
+    process = FORKS.Process(target=_command, args=(folder, environment(folder, **more), said, arguments))
+    process.start()
+    process.join(timeout)
+    process.kill()
+    out, err = (path.read_text() for path in said)
+    assert process.exitcode == code, out + err
+    return subprocess.CompletedProcess(arguments, code, out, err)
+
+
+def _command(
+    folder: Path, variables: dict[str, str], said: Sequence[Path], arguments: Sequence[object]
+) -> None:
+    from prefect.context import refresh_global_settings_context
+
+    from flows.cli import main
+
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(folder)
+    for descriptor, path in enumerate(said, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+    refresh_global_settings_context()
+    sys.argv = ["envwright", *map(str, arguments)]
+    main()
+
+
+def started(folder: Path, *arguments: object, **more: str) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own, as a terminal does; it prints to `command.log`."""
+    with open(folder / LOG, "w") as out:
+        return subprocess.Popen(
+            [*ENVWRIGHT, *map(str, arguments)],
+            cwd=folder,
+            env=environment(folder, **more),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=_heed,
+        )
+
+
+def _heed() -> None:
+    """Undo that signals are ignored, as in what a script starts in the background."""
+    for number in CODES:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def wait_for(there: Callable[[], object], process: subprocess.Popen, folder: Path) -> str:
+    """Wait for something that a command which was `started` does; what it has printed by then."""
+    log, deadline = folder / LOG, time.monotonic() + 400
+    while not there():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, f"waited in vain: {log.read_text()}"
+        time.sleep(0.05)
+    return log.read_text()
 
 
 def killed_once(
@@ -48,25 +110,29 @@ def killed_once(
 ) -> int:
     """Start a command, kill it (and its process group, unless told otherwise) once something is there; its
     process group."""
-    log = folder / "killed.log"
-    with open(log, "w") as out:
-        command = [*ENVWRIGHT, *map(str, arguments)]
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment(folder, **more),
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + 400
-        while not there():
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, f"nothing to kill it for: {log.read_text()}"
-            time.sleep(0.05)
-        if group:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.wait()
+    process = started(folder, *arguments, **more)
+    wait_for(there, process, folder)
+    if group:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
     return process.pid
+
+
+def stop_at_once(process: subprocess.Popen, number: signal.Signals, folder: Path, printed: str) -> None:
+    """Signal a command that was `started`; it ends within ten seconds, in one line after what it has
+    `printed`, and leaves no process behind."""
+    if number is signal.SIGKILL:
+        process.kill()
+    else:
+        os.killpg(process.pid, number)
+    assert process.wait(10) == CODES.get(number, -number)
+    deadline = time.monotonic() + 3
+    while left := processes_with(ENVWRIGHT_RUNS=str(folder / "runs")):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    if number in CODES:
+        later = (folder / LOG).read_text().removeprefix(printed).splitlines()
+        [line] = [line for line in later if line and not line[:2].isdigit()]
+        assert line.startswith("stopping (")

@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from support.envwright_command import envwright, killed_once
+from support.envwright_command import LOG, envwright, killed_once
 from support.prefect_servers import ask, flow_runs
 
 TRAINED, SIMULATED = "micro", "simulated"
@@ -56,7 +56,7 @@ def finished_run(shared: Path, preset: str, server: Callable[[], str]) -> Finish
             if preset == TRAINED:
                 run = folder / "runs" / NAMES[preset]
                 killed_once(lambda: any(run.glob(MID_TRAINING)), folder, *command, PREFECT_API_URL=api)
-                printed = (folder / "killed.log").read_text()
+                printed = (folder / LOG).read_text()
             printed += envwright(folder, *command, PREFECT_API_URL=api).stdout
             messages = [entry["message"] for entry in ask(f"{api}/logs/filter")]
             made = [run for run in flow_runs(api) if run["id"] not in earlier]
