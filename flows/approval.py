@@ -13,6 +13,7 @@ from prefect import resume_flow_run, suspend_flow_run
 from prefect.context import FlowRunContext
 from prefect.exceptions import NotPausedError, ObjectNotFound
 from prefect.input import RunInput
+from prefect.settings import PREFECT_API_URL
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from envgen.config import SHARE, EnvConfig
@@ -22,12 +23,9 @@ from envgen.space import Knob, Space
 from infra.config.settings import run_name
 from infra.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.files import PROPOSAL
-from infra.runs.next_config import decided, previous_config, store_decision
+from infra.runs.next_config import SUSPENDED, decided, previous_config, store_decision
 from infra.runs.run import Run
 from tasks.run import log
-
-SUSPENDED = ".suspended.json"
-"""In a run directory: the flow run that is suspended for a decision."""
 
 
 def waits_for(run: Run, stage: int) -> str:
@@ -70,16 +68,21 @@ def ask(run: Run, stage: int) -> None:
 
 
 def resume(run: Run, decision: Decision) -> str:
-    """Submit the form of the flow run that is suspended for a decision; return what was done, in words."""
+    """Submit the form of the flow run that is suspended for a decision; return what was done, or is to do, in
+    words."""
+    address = PREFECT_API_URL.value()
+    if not address:
+        return "PREFECT_API_URL: is not set; resume the flow run at its server, or run the same command again"
     try:
         flow_run = UUID(json.loads((run.directory / SUSPENDED).read_text())["flow_run"])
         answer = decision.model_dump(mode="json", include={"decision", "comment", "by"})
         resume_flow_run(flow_run, run_input={**answer, "config": _form_values(decision.config)})
         return "the suspended flow run continues"
-    except FileNotFoundError:
-        return ""
     except (NotPausedError, ObjectNotFound):
         return "its flow run is not suspended; retry it, or run the same command again"
+    except Exception as error:  # the decision is stored, whatever the server answers
+        reason = f"{type(error).__name__}: {error}"
+        return f"{address} was not told ({reason}); resume or retry the flow run there"
 
 
 def approval_form(run: Run, stage: int, problem: str = "") -> type[RunInput]:

@@ -24,7 +24,7 @@ from infra.runs.run import Run, open_run, training_was_checked
 from infra.runs.run_log import kept_log
 from infra.runs.steps import Stored, intact, recorded_files
 from policy.checkpoints import is_simulated
-from policy.grpo.launch import check_devices, check_packages
+from policy.grpo.launch import check_machine
 from policy.grpo.train_spec import CHECKPOINT
 from tasks.data import generate, make_validation
 from tasks.design import judge, propose
@@ -102,8 +102,7 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
     """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
     flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
     if not is_simulated(preset.model):
-        check_packages(preset.trl)
-        check_devices(preset.trl, preset.training)
+        check_machine(preset.trl, preset.training)
     # With a root, the run with that stage 0 was checked.
     if root is None and not training_was_checked(directory, preset):
         preset.plan()

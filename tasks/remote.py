@@ -1,6 +1,8 @@
 """Keep a copy of a run under `ENVWRIGHT_REMOTE`, and start from the one that is there. A remote that is down
 costs no run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -63,13 +65,9 @@ def _fetch(directory: Path, remote: str) -> None:
     from infra.runs.sync import pull
 
     place = without_password(remote)
-    try:
+    with _costs_no_run(f"nothing fetched from {place}; the run goes on with what is here"):
         for name in pull(remote, directory):
             log.info("%s fetched from %s/%s", name, place, directory.name)
-    except ConfigError:
-        raise
-    except Exception as error:
-        lost(f"nothing fetched from {place}; the run goes on with what is here", error)
 
 
 @task(**task_options("copy"))
@@ -77,9 +75,16 @@ def _copy(directory: Path, remote: str) -> None:
     from infra.runs.sync import push
 
     place = without_password(remote)
-    try:
+    with _costs_no_run(f"not copied to {place}; what is missing there goes with the next stage"):
         log.info("%d files copied to %s/%s", push(directory, remote), place, directory.name)
+
+
+@contextmanager
+def _costs_no_run(what: str) -> Iterator[None]:
+    """Log what fails; only a remote that can never work is an error."""
+    try:
+        yield
     except ConfigError:
         raise
     except Exception as error:
-        lost(f"not copied to {place}; what is missing there goes with the next stage", error)
+        lost(what, error)

@@ -8,12 +8,20 @@ from rich.markdown import Markdown
 from envgen.errors import ConfigError
 from envgen.terminal import console, say
 from flows.commands.terminal import RUN
+from flows.environment import prepare
 from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
 from infra.results import Decision, Verdict
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, this_person
-from infra.runs.next_config import check_open, decided, last_stage, previous_config, store_decision
+from infra.runs.next_config import (
+    SUSPENDED,
+    check_open,
+    decided,
+    last_stage,
+    previous_config,
+    store_decision,
+)
 from infra.runs.run import Run
 
 COMMENT = Annotated[
@@ -91,22 +99,9 @@ def _tell(run: Run, decision: Decision) -> None:
     if decision.decision != "stop":
         space, previous = run.preset.space, previous_config(run, decision.stage)
         say(f"  {config_changes(space, previous, decision.config)}")
-    say(_resumed(run, decision) or "run the same command again, or retry its flow run, to continue")
-
-
-def _resumed(run: Run, decision: Decision) -> str:
-    """Resume the suspended flow run if a server is configured; return what was done, in words."""
-    from flows.environment import prepare
-
+    if not (run.directory / SUSPENDED).exists():
+        return say("run the same command again, or retry its flow run, to continue")
     prepare()
-    from prefect.settings import PREFECT_API_URL
-
-    if not PREFECT_API_URL.value():
-        return ""
     from flows.approval import resume
 
-    try:
-        return resume(run, decision)
-    except Exception as error:  # the decision is stored, whatever the server answers
-        reason = f"{type(error).__name__}: {error}"
-        return f"{PREFECT_API_URL.value()} was not told ({reason}); resume or retry the flow run there"
+    say(resume(run, decision))

@@ -18,6 +18,8 @@ from infra.runs.run import Run
 from infra.runs.steps import RECORDS
 
 log = logging.getLogger("envwright")
+SUSPENDED = ".suspended.json"
+"""In a run directory: the flow run that is suspended for a decision."""
 
 
 def next_config(run: Run, stage: int) -> EnvConfig | None:

@@ -106,8 +106,9 @@ def missing_packages(trl: dict[str, Any]) -> dict[str, str]:
     return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
 
 
-def check_packages(trl: dict[str, Any]) -> None:
-    """ConfigError if training could not begin, before time is spent on evaluating the base policy."""
+def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
+    """ConfigError if training could not begin here for lack of a package or of GPUs, which are counted on
+    Linux only; before time is spent on evaluating the base policy."""
     if trl.get("use_vllm"):
         try:
             vllm_python()
@@ -119,10 +120,6 @@ def check_packages(trl: dict[str, Any]) -> None:
             for package, setting in missing.items()
         ]
         raise ConfigError("; ".join(lines))
-
-
-def check_devices(trl: dict[str, Any], training: TrainingSettings) -> None:
-    """ConfigError if training is set up for more GPUs than this machine has, which is known on Linux only."""
     if sys.platform != "linux":
         return
     needed, there = dict[str, int](), len(visible_devices())

@@ -15,8 +15,7 @@ from infra.config.preset import PRESETS, load_preset
 from policy.grpo.check import CheckSpec, check, grpo_arguments
 from policy.grpo.launch import (
     LAUNCH,
-    check_devices,
-    check_packages,
+    check_machine,
     check_training,
     launch_config,
     launcher,
@@ -222,7 +221,7 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
     # Somebody may have them installed.
     monkeypatch.setattr("policy.grpo.launch.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as refusal:
-        check_packages({"optim": "paged_adamw_8bit", "use_liger_kernel": True})
+        check_machine({"optim": "paged_adamw_8bit", "use_liger_kernel": True}, TrainingSettings())
     for setting, package, command in (
         ("trl.optim paged_adamw_8bit", "bitsandbytes", "pip install -c constraints.txt -e '.[8bit]'"),
         ("trl.use_liger_kernel", "liger_kernel", "pip install liger-kernel"),
@@ -230,20 +229,21 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
         assert f"{setting}: needs {package}, which is not installed: {command}" in str(refusal.value)
     monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", "nowhere")
     with pytest.raises(ConfigError, match=r"trl\.use_vllm: ENVWRIGHT_VLLM_PYTHON: nowhere is no interpreter"):
-        check_packages({"use_vllm": True})
+        check_machine({"use_vllm": True}, TrainingSettings())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
 def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ):
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     colocated = {"use_vllm": True}
     with pytest.raises(ConfigError, match=r"trl\.use_vllm: needs 1 GPU, and 0 can be seen.*of a pool"):
-        check_devices(colocated, TrainingSettings())
+        check_machine(colocated, TrainingSettings())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with pytest.raises(ConfigError, match=r"training\.launch fsdp2: needs 4 GPUs, and 2 can be seen here"):
-        check_devices(colocated, TrainingSettings(launch="fsdp2", processes=4))
-    check_devices(colocated, TrainingSettings(launch="ddp", processes=2))
+        check_machine(colocated, TrainingSettings(launch="fsdp2", processes=4))
+    check_machine(colocated, TrainingSettings(launch="ddp", processes=2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    check_devices(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))
+    check_machine(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))

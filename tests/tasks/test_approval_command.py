@@ -8,8 +8,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from envgen.errors import ConfigError, RunDirectoryError
-from flows.approval import SUSPENDED
 from flows.cli import app
+from infra.runs.next_config import SUSPENDED
 from infra.runs.run import Run, open_run
 
 
