@@ -138,9 +138,12 @@ def test_a_run_that_is_given_more_stages_goes_on_with_the_proposal_of_its_last_o
     assert play(stages=2) == Played([SECOND], 2)
 
 
-def test_a_stage_whose_files_changed_is_entered_again_and_those_after_it(play, tmp_path: Path):
+def test_a_stage_whose_files_or_manifest_changed_is_entered_again_and_those_after_it(play, tmp_path: Path):
     play(stages=3)
     run = Run(directory=tmp_path / "run")
+    for manifest in ('{"stage": 1', '{"stage": 1, "files": {"config.json": "of an earlier one"}}'):
+        run.path(MANIFEST, 1).write_text(manifest)
+        assert [turn.number for turn in play(stages=3).turns] == [1, 2]
     for number in (0, 1):
         written = {CONFIG.name: run.digest(CONFIG, number)}
         record = StepRecord(step="generate", key="", outputs=written, seconds=0)
@@ -149,17 +152,6 @@ def test_a_stage_whose_files_changed_is_entered_again_and_those_after_it(play, t
     assert play(stages=4).turns == [Turn(3, proposed(2), 2)]
     run.path(CONFIG, 1).write_text("{}")
     assert [turn.number for turn in play(stages=4).turns] == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "manifest", ['{"stage": 1', '{"stage": 1, "files": {"config.json": "of an earlier one"}}']
-)
-def test_a_manifest_that_is_damaged_or_names_other_files_is_written_again(
-    play, tmp_path: Path, manifest: str
-):
-    play(stages=3)
-    Run(directory=tmp_path / "run").path(MANIFEST, 1).write_text(manifest)
-    assert [turn.number for turn in play(stages=3).turns] == [1, 2]
 
 
 def test_of_the_checkpoints_only_the_one_that_is_trained_next_has_to_be_whole(play, tmp_path: Path):

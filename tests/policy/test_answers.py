@@ -1,24 +1,15 @@
 """Answers that survive a killed evaluation."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from boards import Solver, detour, draw_instances, optimal
+from boards import Solver, detour, draw_instances
 
-from envgen.dataset import USUAL
 from envgen.errors import ModelError
-from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, prompt
 from policy.chat.answers import KeptAnswers
 from policy.chat.contract import Completion, Conversation, Sampling, ask
-from policy.evaluation import evaluate
-from policy.rollouts import Rollout, read_rollouts, write_rollouts
 
 INSTANCES = draw_instances(20)
 STYLE = PromptStyle.COMPACT
@@ -40,10 +31,16 @@ class Counts(Solver):
 
 
 def cut_off(path: Path, number: int, asked: Sequence[Conversation] = ASKED, **decides: str) -> None:
-    solver = Counts(INSTANCES, STYLE)
+    """Fail after these answers, each of which is on the disk before the next one is asked."""
+
+    def progress(new: Mapping[int, Completion]) -> None:
+        filed.append(path.read_bytes().count(b"\n"))
+
+    solver, filed = Counts(INSTANCES, STYLE), list[int]()
     solver.number = number
     with pytest.raises(ModelError):
-        KeptAnswers(solver, path, decides).complete(asked, GREEDY)
+        KeptAnswers(solver, path, decides).complete(asked, GREEDY, progress)
+    assert filed == list(range(2, number + 2)), "the first line is the key of the call"
 
 
 def test_a_repeated_call_asks_only_for_what_is_owed_and_tells_all(tmp_path):
@@ -97,45 +94,3 @@ def test_equal_questions_are_asked_again_together(tmp_path):
     solver.asked = 0
     kept.complete(asked, GREEDY)
     assert solver.asked == 0
-
-
-EVALUATE = """
-import sys
-from pathlib import Path
-from boards import Solver
-from test_answers import INSTANCES, STYLE, evaluated, slowly
-evaluated(Solver(INSTANCES, STYLE, slowly), Path(sys.argv[1]))
-"""
-
-
-def slowly(instance: Instance) -> str:
-    time.sleep(0.05)
-    return optimal(instance)
-
-
-def evaluated(model: Solver, folder: Path) -> list[Rollout]:
-    kept = KeptAnswers(model, folder / "partial.jsonl", {})
-    return evaluate(kept, USUAL.load(), INSTANCES, STYLE, GREEDY)
-
-
-@pytest.mark.timeout(120)
-def test_a_killed_evaluation_is_continued_and_ends_as_one_that_nobody_killed(tmp_path):
-    path = os.pathsep.join(str(Path(__file__).parents[level]) for level in range(3))
-    command = [sys.executable, "-c", EVALUATE, str(tmp_path)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
-    partial = tmp_path / "partial.jsonl"
-    while not partial.exists() or partial.read_bytes().count(b"\n") < 6:
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    there = partial.read_bytes().count(b"\n") - 1  # the first line is the key
-    assert there < len(INSTANCES), "the process was killed too late"
-    solver = Counts(INSTANCES, STYLE)
-    continued = evaluated(solver, tmp_path)
-    assert solver.asked == len(INSTANCES) - there
-    whole = evaluate(Solver(INSTANCES, STYLE), USUAL.load(), INSTANCES, STYLE, GREEDY)
-    for name, rollouts in (("continued", continued), ("whole", whole)):
-        write_rollouts(tmp_path / name, rollouts, STYLE)
-    assert (tmp_path / "continued").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert read_rollouts(tmp_path / "continued") == whole

@@ -65,20 +65,11 @@ def test_an_endpoint_that_cannot_be_or_holds_a_key_is_refused_without_repeating_
     assert "0123" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://api.openai.com/v1",
-        "http://localhost:8000/v1",
-        "http://[::1]:8000/v1",
-        "https://a.b/c/openai/v1/",
-    ],
-)
-def test_an_endpoint_s_address_may_be_anywhere(url: str):
-    check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
-
-
-def test_the_key_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_an_endpoint_may_be_anywhere_and_its_key_is_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for url in ("https://api.openai.com/v1", "http://[::1]:8000/v1", "https://a.b/c/openai/v1/"):
+        check_endpoint(Endpoint(model="m", base_url=url, api_key_env="MY_KEY_2"))
     endpoint = Endpoint(model="m", api_key_env="MY_KEY")
     monkeypatch.delenv("MY_KEY", raising=False)
     assert read_key(endpoint) == ""

@@ -36,8 +36,9 @@ ALL_KINDS = [
 
 
 def test_rollouts_of_every_kind_are_read_back_as_they_were(tmp_path: Path):
-    write_rollouts(tmp_path / "r.parquet", ALL_KINDS, PromptStyle.COMPACT)
-    assert read_rollouts(tmp_path / "r.parquet") == ALL_KINDS
+    for written in (ALL_KINDS, []):
+        write_rollouts(tmp_path / "r.parquet", written, PromptStyle.COMPACT)
+        assert read_rollouts(tmp_path / "r.parquet") == written
     failures = {FailureCategory.PARSE_ERROR, FailureCategory.ILLEGAL_MOVE, FailureCategory.GOAL_NOT_REACHED}
     assert {None, *failures} <= {r.verdict.category for r in ALL_KINDS}
 
@@ -62,11 +63,6 @@ def test_what_a_verdict_leaves_open_is_told_from_zeros_and_the_largest_numbers_f
     assert (unreadable.cell, unreadable.agent, unreadable.step, unreadable.sum_of_costs) == (None,) * 4
     assert (right.category, right.sum_of_costs) == (None, instance.solution.sum_of_costs)
     assert (top_left.cell, top_left.agent, top_left.step) == ((0, 0), 0, 0)
-
-
-def test_no_rollouts_make_a_file_without_rows(tmp_path: Path):
-    write_rollouts(tmp_path / "r.parquet", [], PromptStyle.BOARD)
-    assert read_rollouts(tmp_path / "r.parquet") == []
 
 
 @pytest.mark.parametrize(
