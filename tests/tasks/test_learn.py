@@ -1,18 +1,22 @@
 """The engine of a stage: one for all that is asked of a policy, and gone before its weights are trained."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from factories import instances
+import torch
 
 from engineer.gate import BASE_POLICY
-from envgen.dataset import write_dataset
 from envgen.errors import ChildError
-from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
 from infra.runs.run import Run
 from infra.runs.steps import Stored
+from policy.child import PROGRESS
+from policy.grpo import training
+from policy.grpo.train_spec import TrainSpec
 from tasks import learn
 from tasks.data import make_validation
 from tasks.learn import evaluate_start, train
@@ -46,13 +50,19 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         close_engine()
 
 
-@pytest.mark.slow
-def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(tmp_path: Path):
-    # A cache for a billion tokens is asked for at once, whatever is generated.
-    micro = load_preset("micro", {"trl.generation_kwargs": {"cache_implementation": "static"}})
-    preset = micro.model_copy(update={"trl": {**micro.trl, "max_completion_length": 10**9}})
-    run = Run(directory=tmp_path / "run", chosen=preset)
-    write_dataset(run.path(TRAIN_DATA, 0), instances()[:8], PromptStyle.COMPACT, {})
+def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def trainer(module: str, spec: TrainSpec, path: Path, log: Path, progress: Callable, **_: Any) -> None:
+        """The child in this process, where the trainer allocates more than there is."""
+        with pytest.raises(RuntimeError, match="allocate memory"):
+            training.main(spec)
+        progress(json.loads(capsys.readouterr().out.removeprefix(PROGRESS)))
+        raise ChildError("ended with exit code 1")
+
+    monkeypatch.setattr(learn, "run_child", trainer)
+    monkeypatch.setattr(training, "train", lambda spec: torch.empty(2**45, dtype=torch.uint8))
+    run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
     with pytest.raises(ChildError) as failure:
         train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
     said = str(failure.value)
