@@ -1,8 +1,8 @@
 """The gate: whether a stage made the policy worse than the best stage before it, and what then happens."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from envgen.breakdown import Difference
 from envgen.frozen import Frozen
@@ -35,15 +35,6 @@ class GateDecision(Frozen):
     """The best evaluation so far, this stage included."""
     in_force: int = Field(ge=BASE_POLICY)
     """The stage whose checkpoint the next stage starts from, and that the run ends with if there is none."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.in_force == self.stage) == (self.action == "rollback"):
-            raise ValueError(
-                f"action {self.action} does not fit: stage {self.in_force} is in force after stage "
-                f"{self.stage}"
-            )
-        return self
 
     @property
     def dropped(self) -> bool:

@@ -66,11 +66,6 @@ def environment_of(path: Path) -> EnvironmentSpec:
     return spec
 
 
-def column_names(path: Path) -> list[str]:
-    """The columns of a file; DataError if it is missing or damaged."""
-    return _opened(path, lambda file: file.schema_arrow.names)
-
-
 def read_dataset(path: Path) -> list[Any]:
     """Instances of a data set; DataError if the file is missing, not Parquet, or of another schema."""
     environment = environment_of(path).load()

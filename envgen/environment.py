@@ -4,7 +4,6 @@ An environment is a subclass of `Environment` with `name`, `version`, `space`, `
 `envgen.sums` is a whole example. A preset names it through an entry point (`envgen.registry`).
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -212,17 +211,6 @@ def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple
     answered = zip(instances, references, verdicts, strict=True)
     wrong = ((instance, verdict) for instance, text, verdict in answered if not (text and verdict.valid))
     return next(wrong, None)
-
-
-def constant_rates(environment: Environment, instances: Sequence[Instance]) -> dict[str, float]:
-    """Return stratum -> share of its instances, 0 to 1, for which its commonest reference is valid."""
-    rates = {}
-    for name in dict.fromkeys(instance.stratum for instance in instances):
-        members = [instance for instance in instances if instance.stratum == name]
-        [(answer, _)] = Counter(member.answer for member in members).most_common(1)
-        verdicts = environment.judge(members, [answer] * len(members))
-        rates[name] = sum(verdict.valid for verdict in verdicts) / len(members)
-    return rates
 
 
 class FaultCount:

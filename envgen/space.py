@@ -162,17 +162,21 @@ class Space(Frozen):
         if tuple(config.strata) != self.names:
             have, want = list(config.strata), list(self.names)
             raise ValueError(f"{config.key}: names {have}, the space {want}; name the same, in this order")
-        for stratum in self.strata:
-            part, where = config.strata[stratum.name], f"{config.key}.{stratum.name}"
-            names = [knob.name for knob in stratum.knobs]
-            if odd := sorted(part.knobs.keys() ^ set(names)):
-                raise ValueError(f"{where}.{odd[0]}: is missing or unknown; the knobs are {', '.join(names)}")
-            for knob in stratum.knobs:
-                if not knob.low <= part[knob.name] <= knob.high:
-                    raise ValueError(
-                        f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
-                        f"{knob.high:g}; move it inside"
-                    )
+        for name, part in config.strata.items():
+            self.check_part(name, part)
+
+    def check_part(self, name: str, part: Part) -> None:
+        """Raise ValueError with the first knob of a stratum that is unknown, missing or out of its range."""
+        knobs, where = self[name].knobs, f"{self.key}.{name}"
+        names = [knob.name for knob in knobs]
+        if odd := sorted(part.knobs.keys() ^ set(names)):
+            raise ValueError(f"{where}.{odd[0]}: is missing or unknown; the knobs are {', '.join(names)}")
+        for knob in knobs:
+            if not knob.low <= part[knob.name] <= knob.high:
+                raise ValueError(
+                    f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
+                    f"{knob.high:g}; move it inside"
+                )
 
 
 def plural(noun: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from envgen.dataset import column_names, read_dataset, read_table
+from envgen.dataset import read_dataset, read_table
 from envgen.errors import DataError
 from envgen.files import file_digest
 from envgen.mapf.board_text import from_text
@@ -56,22 +56,18 @@ def item_of(instance: Instance, name: str = "", subset: str = EVERYTHING) -> Ite
 def load_suite() -> list[Item]:
     """Return the shipped suite; DataError if its file is missing or was changed."""
     _check_suite()
-    return read_items(SUITE)
+    rows = zip(read_dataset(SUITE), _column("name"), _column("subset"), strict=True)
+    return [item_of(*row) for row in rows]
 
 
 def read_items(path: Path) -> list[Item]:
-    """Return a data set with the names and subsets in its file, else with identities and EVERYTHING."""
-    instances = read_dataset(path)
-    names = _column(path, "name", [""] * len(instances))
-    subsets = _column(path, "subset", [EVERYTHING] * len(instances))
-    return [item_of(*row) for row in zip(instances, names, subsets, strict=True)]
+    """Return a data set with identities as names, without wait subsets."""
+    return [item_of(instance) for instance in read_dataset(path)]
 
 
-def _column(path: Path, name: str, missing: list[str]) -> list[str]:
-    if name not in column_names(path):
-        return missing
+def _column(name: str) -> list[str]:
     schema = pa.schema([pa.field(name, pa.string(), nullable=False)])
-    return read_table(path, schema).column(0).to_pylist()
+    return read_table(SUITE, schema).column(0).to_pylist()
 
 
 def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
@@ -108,8 +104,8 @@ def suite_identities(agents: int) -> frozenset[str]:
     if agents not in AGENTS:
         return frozenset()
     _check_suite()
-    ids, names = (_column(SUITE, name, []) for name in ("id", "name"))
-    return frozenset(id for id, name in zip(ids, names, strict=True) if f"/{agents}ag_" in name)
+    rows = zip(_column("id"), _column("name"), strict=True)
+    return frozenset(id for id, name in rows if f"/{agents}ag_" in name)
 
 
 def _check_suite() -> None:

@@ -83,8 +83,7 @@ def space_of(options: Options) -> Space:
 def check_config(config: EnvConfig) -> None:
     """Raise ValueError for a config with a map size, knob or ratio that no board can have."""
     space = space_of(Options())
-    for name in config.strata:
+    for name, part in config.strata.items():
         if name not in space.names:
             raise ValueError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
-    strata = tuple(space[name] for name in config.strata)
-    space.model_copy(update={"strata": strata}).check(config)
+        space.check_part(name, part)

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from envgen.environment import Instance, constant_rates, wrong_reference
+from envgen.environment import Instance, wrong_reference
 from envgen.errors import ConfigError, validated
 from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
 from envgen.space import Stratum
@@ -50,7 +50,10 @@ def check_generator(file: Path) -> Iterator[Finding]:
             yield _deterministic(environment, instances, _draw(drawer), f"the same again, {how}")
         yield _references(environment, instances)
         yield _junk(environment, drawn)
-        for name, rate in constant_rates(environment, instances).items():
+        for name, members in drawn.items():
+            [(answer, _)] = Counter(instance.answer for instance in members).most_common(1)
+            verdicts = environment.judge(members, [answer] * ITEMS)
+            rate = sum(verdict.valid for verdict in verdicts) / ITEMS
             detail = f"the commonest answer is right for {rate:.1%} of the questions"
             yield Finding(f"{name}: one answer to all", rate <= GUESS_LIMIT, detail)
         yield from _capacity(environment, drawn)

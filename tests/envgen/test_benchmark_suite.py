@@ -12,20 +12,10 @@ from envgen.dataset import write_dataset
 from envgen.environment import Source
 from envgen.errors import DataError
 from envgen.mapf import benchmark
-from envgen.mapf.benchmark import (
-    AGENTS,
-    SUBSETS,
-    SUITE,
-    item_of,
-    load_suite,
-    read_items,
-    suite_identities,
-)
+from envgen.mapf.benchmark import AGENTS, SUBSETS, SUITE, item_of, load_suite, read_items, suite_identities
 from envgen.mapf.problem import identity
 from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.sampler import draw_size
-from envgen.mapf.solver.solve import solve_many
-from envgen.mapf.verifier import verify_plan
 from envgen.suites import Item
 
 HOLE_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -38,55 +28,22 @@ def suite() -> list[Item]:
     return load_suite()
 
 
-def cell(item: Item) -> tuple[str, int, int]:
-    problem = item.instance.problem
-    return item.groups["wait subset"], problem.num_agents, problem.size
-
-
-def test_the_suite_has_the_shape_of_the_public_benchmark(suite: list[Item]):
-    assert Counter(map(cell, suite)) == {
-        (subset, agents, size): 50 for subset in SUBSETS for agents in AGENTS for size in range(agents, 11)
-    }
-    assert len(suite) == 3 * (400 + 350 + 300)
-
-
-def test_every_subset_has_its_share_of_waits_to_within_one_instance(suite: list[Item]):
-    in_cell = Counter(cell(item) for item in suite if item.instance.solution.wait_required)
-    assert all(abs(number - SUBSETS[subset] * 50) <= 1 for (subset, _, _), number in in_cell.items())
-    for subset, share in SUBSETS.items():
-        waits = sum(number for (name, _, _), number in in_cell.items() if name == subset)
-        assert abs(waits - share * 1050) <= 0.5
-
-
-def test_names_and_columns_tell_subset_and_hole_ratio(suite: list[Item]):
-    ratios = pq.read_table(SUITE, columns=["hole_ratio"]).column(0).to_pylist()
-    assert Counter(ratios) == dict.fromkeys(HOLE_RATIOS, 630)
-    for item, ratio in zip(suite, ratios, strict=True):
-        problem = item.instance.problem
-        assert len(problem.holes) == int(ratio * problem.size**2 + 1e-9)
-        assert item.name.startswith(
-            f"{item.groups['wait subset']}/{problem.num_agents}ag_{problem.size}x{problem.size}_hr{ratio}_00"
-        )
-    assert suite[0].name == "wr_025/3ag_3x3_hr0.1_000"
-    assert len({item.name for item in suite}) == len(suite)
-
-
-def test_no_two_instances_are_the_same_up_to_symmetry(suite: list[Item]):
-    ids = [identity(item.instance.problem) for item in suite]
-    assert ids == [item.instance.problem.id for item in suite]
-    assert len(set(ids)) == 3150
+def test_the_suite_has_50_instances_of_each_class_and_subset(suite: list[Item]):
+    cells = Counter(
+        (item.groups["wait subset"], item.instance.problem.num_agents, item.instance.problem.size)
+        for item in suite
+    )
+    sizes = [(agents, size) for agents in AGENTS for size in range(agents, 11)]
+    assert cells == {(subset, *shape): 50 for subset in SUBSETS for shape in sizes}
+    ids = [item.instance.id for item in suite]
+    assert len({*ids}) == len({item.name for item in suite}) == 3 * (400 + 350 + 300)
     assert set().union(*map(suite_identities, AGENTS)) == set(ids)
+    assert [identity(item.instance.problem) for item in suite[::10]] == ids[::10]
 
 
-def test_stored_solutions_are_optimal_and_labels_are_those_of_the_solver(suite: list[Item]):
-    some = suite[::25]
-    for item, solution in zip(some, solve_many([item.instance.problem for item in some]), strict=True):
-        stored = item.instance.solution
-        assert solution is not None
-        assert stored.model_dump(exclude={"plan", "makespan"}) == solution.model_dump(
-            exclude={"plan", "makespan"}
-        )
-        assert verify_plan(item.instance.problem, stored.plan, solution.sum_of_costs).optimal
+def test_the_column_of_hole_ratios_fits_the_names(suite: list[Item]):
+    ratios = pq.read_table(SUITE, columns=["hole_ratio"]).column(0).to_pylist()
+    assert all(f"_hr{ratio}_" in item.name for item, ratio in zip(suite, ratios, strict=True))
 
 
 def draw_again(agents: int, size: int) -> Iterator[Item]:
