@@ -1,10 +1,8 @@
 from pathlib import Path
 
-import pytest
 from boards import detour, draw_instances, off_the_grid, optimal, rollout, unfinished
 
 from envgen.dataset import USUAL
-from envgen.errors import DataError
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.verifier import FailureCategory
@@ -63,16 +61,6 @@ def test_what_a_verdict_leaves_open_is_told_from_zeros_and_the_largest_numbers_f
     assert (unreadable.cell, unreadable.agent, unreadable.step, unreadable.sum_of_costs) == (None,) * 4
     assert (right.category, right.sum_of_costs) == (None, instance.solution.sum_of_costs)
     assert (top_left.cell, top_left.agent, top_left.step) == ((0, 0), 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("text", "not a readable Parquet file"), ("nowhere", "no such file")]
-)
-def test_a_file_of_something_else_is_a_data_error(tmp_path: Path, name: str, reason: str):
-    (tmp_path / "text").write_text("hello")
-    with pytest.raises(DataError, match=reason) as refused:
-        read_rollouts(tmp_path / name)
-    assert str(tmp_path / name) in str(refused.value)
 
 
 def test_a_breakdown_counts_what_went_wrong_by_map_size():
