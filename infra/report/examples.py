@@ -9,8 +9,8 @@ from policy.rollouts import Rollout
 
 _CHANGES = {
     "Solved since": (False, True, 4),
-    "No longer solved": (True, False, 2),
-    "Still failed": (False, False, 2),
+    "No longer solved": (True, False, 4),
+    "Still failed": (False, False, 4),
     "Solved before and after": (True, True, 2),
 }
 """Name -> whether valid before, whether valid after, number of examples."""

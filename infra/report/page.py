@@ -19,7 +19,7 @@ from envgen.space import Space
 from infra import figures, formats, tables
 from infra.config.settings import run_name
 from infra.formats import count, interval, percent, points
-from infra.report import examples
+from infra.report.examples import before_and_after
 from infra.results import CurriculumResults
 from infra.run_status import resume_command
 from infra.runs.files import REPORT, RESULTS, ROLLOUTS, TRAINING_LOG
@@ -29,7 +29,6 @@ from policy.rollouts import Rollout
 
 log = logging.getLogger("envwright")
 
-REPLAYS = 12
 COMPLETION_CHARACTERS = 2_000
 """Characters of a completion on the page, from its end, where the answer stands."""
 _FILTERS = (formats.percent, formats.share, formats.count, formats.duration, formats.label, formats.listed)
@@ -47,9 +46,6 @@ def write_report(run: Path) -> Path:
         raise RunDirectoryError(f"{nothing}; finish one with 'envwright run {results.preset}', then report")
     preset, last = files.preset, results.stages[-1]
     space = preset.space
-    rollouts = files.read(ROLLOUTS, last.stage)
-    start = files.read(ROLLOUTS, BASE_POLICY) if files.has(ROLLOUTS, BASE_POLICY) else []
-    failures = [rollout for rollout in rollouts if rollout.verdict.category]
     page = environment().get_template("report.html.j2")
     html = page.render(
         results=results,
@@ -66,13 +62,11 @@ def write_report(run: Path) -> Path:
         figures=_figures(space, results),
         tables=tables,
         training=_training_charts(files, results),
-        replays=examples.choose(space, failures, REPLAYS),
-        gallery=examples.before_and_after(space, start, rollouts),
+        gallery=before_and_after(space, files.read(ROLLOUTS, BASE_POLICY), files.read(ROLLOUTS, last.stage)),
         picture=partial(_picture, preset.task),
         picture_legend=preset.task.picture_legend,
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
         longest=COMPLETION_CHARACTERS,
-        failed=len(failures),
         commands=[resume_command(run), shlex.join(["envwright", "report", run_name(run)])],
     )
     files.write(REPORT, html)

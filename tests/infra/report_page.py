@@ -1,7 +1,6 @@
 """Runs whose answers and words are hostile, and their report as a browser sees it."""
 
 import base64
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -102,10 +101,6 @@ class Page(HTMLParser):
             )
             for image in images
         }
-
-    @property
-    def replays(self) -> int:
-        return len(re.findall("<figure", self.section("replays")))
 
 
 def report(run: Run) -> Page:
