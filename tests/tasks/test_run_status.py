@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from flows.cli import app
 from infra.run_status import RunState, read_status, run_directories, run_status
 from infra.runs.files import PROPOSAL
-from infra.runs.lock import exclusive, holder
+from infra.runs.lock import exclusive
 from infra.runs.next_config import decided, store_decision
 from infra.runs.run import Run
 from infra.runs.run_log import kept_log
@@ -57,17 +57,6 @@ def test_what_state_a_run_is_in_is_told_from_its_files(folder: Path):
     broken = run_status(cut_off.directory)
     assert broken.state is RunState.UNREADABLE
     assert "results.json" in broken.reason
-
-
-def test_a_holder_that_was_killed_holds_nothing(tmp_path: Path):
-    code = "import os, sys, pathlib; from infra.runs.lock import exclusive\n"
-    code += "with exclusive(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "mine")], timeout=60)
-    assert (tmp_path / ".locks" / "mine.owner").exists()
-    assert holder(tmp_path / "mine") == ""
-    assert holder(tmp_path / "never") == ""
-    with exclusive(tmp_path / "mine"):
-        assert holder(tmp_path / "mine").startswith(f"process {os.getpid()} on ")
 
 
 def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: Path):

@@ -11,7 +11,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import write_text
 from infra.config.preset import Preset, load_preset
 from infra.runs.files import CHANGES, CURRICULUM, GATE, RESULTS, File
-from infra.runs.lock import exclusive
+from infra.runs.lock import exclusive, holder
 from infra.runs.run import Run, checked_run, default_name, open_run
 from infra.runs.steps import run_step
 
@@ -159,73 +159,41 @@ def test_reading_what_is_not_there_says_so(tmp_path: Path, file: File):
 
 
 def test_names_say_what_a_run_is():
-    assert default_name(preset()) == "micro-checkpoint-V6-s0"
-    assert (
-        default_name(preset(seed=4, engineer__variant="V1", engineer__name="random")) == "micro-random-V1-s4"
-    )
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from infra.runs.lock import exclusive
-with exclusive(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_one_process_at_a_time_until_it_ends_or_is_killed(tmp_path: Path):
-    directory = tmp_path / "mine"
-    command = [sys.executable, "-c", HOLD, str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with (
-            pytest.raises(RunDirectoryError, match="another process is working on this run"),
-            exclusive(directory),
-        ):
-            pass
-        with exclusive(tmp_path / "other"):
-            pass
-        assert not directory.exists(), "the lock lies beside the run, not in it"
-        holder.kill()
-    with exclusive(directory):
-        second = subprocess.run(command, input="", capture_output=True, text=True)
-        assert second.returncode != 0
-        assert "RunDirectoryError" in second.stderr
-    with exclusive(directory):
-        pass
+    random = preset(seed=4, engineer__variant="V1", engineer__name="random")
+    assert (default_name(preset()), default_name(random)) == ("micro-checkpoint-V6-s0", "micro-random-V1-s4")
 
 
 KILLED = """
-import os, signal
-from pathlib import Path
-import envgen.files
-envgen.files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-from infra.config.preset import load_preset
-from infra.runs.run import open_run
-open_run(Path("mine"), load_preset("micro"))
+import os, pathlib, sys
+from infra.runs.lock import exclusive
+with exclusive(pathlib.Path(sys.argv[1])):
+    os.kill(os.getpid(), 9)
 """
 
 
-def test_a_claim_that_was_killed_does_not_block_the_name_and_its_file_is_removed(tmp_path: Path):
-    assert subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path).returncode == -9
-    left = [path.name for path in (tmp_path / "mine").iterdir()]
-    assert len(left) == 1
-    assert left[0].endswith(".partial")
-    with exclusive(tmp_path / "mine"):
-        open_run(tmp_path / "mine", preset())
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["curriculum.json"]
+def test_one_process_at_a_time_works_on_a_run_until_it_ends_or_is_killed(tmp_path: Path):
+    directory = tmp_path / "mine"
+    subprocess.run([sys.executable, "-c", KILLED, str(directory)], timeout=60)
+    assert (tmp_path / ".locks" / "mine.owner").exists()
+    assert holder(directory) == holder(tmp_path / "never") == ""
+    with exclusive(directory), exclusive(tmp_path / "other"):
+        assert holder(directory).startswith(f"process {os.getpid()} on ")
+        with pytest.raises(RunDirectoryError, match="another process is working on this run"):
+            exclusive(directory).__enter__()
+        assert not directory.exists(), "the lock lies beside the run, not in it"
+    assert holder(directory) == ""
 
 
-def test_half_written_files_of_dead_processes_are_removed_at_start(tmp_path: Path):
+def test_half_written_files_of_dead_processes_block_no_name_and_are_removed_at_start(tmp_path: Path):
     folder, dead = tmp_path / "mine" / "stage-00", f".rollouts.parquet.{10**30}.partial"
     kept = (f".rollouts.parquet.{os.getpid()}.partial", "mine.7.partial", ".rollouts.partial")
+    write_text(tmp_path / "mine" / f".curriculum.json.{10**30}.partial", "half")
+    open_run(tmp_path / "mine", preset())
     for name in (dead, *kept):
         write_text(folder / name, "half")
     with exclusive(tmp_path / "mine"):
         assert sorted(path.name for path in folder.iterdir()) == sorted(kept)
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["curriculum.json", "stage-00"]
 
 
 def test_a_comparison_leaves_half_written_files_to_its_runs(tmp_path: Path):

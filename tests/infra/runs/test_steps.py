@@ -1,10 +1,10 @@
 import json
-import os
 import signal
-import time
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from infra.runs import steps
 from infra.runs.steps import StepRecord, policy_identity, run_step, step_key
 
 OUTPUTS = ("config.json", "checkpoint")
-PROCESSES = get_context("spawn")
 
 
 def write_outputs(directory: Path, text: str = "content") -> None:
@@ -139,62 +138,41 @@ def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
         step_key("train", {"a": float("nan")})
 
 
-# Real processes: each meets the others at files, so that nothing depends on time.
-
-
-def build_slowly(directory: Path, me: int) -> None:
-    """Say that the body was entered, then wait until the test lets it go on."""
+def test_two_on_one_key_build_once(tmp_path: Path):
+    """Each has a lock of its own on the same file, as processes have."""
+    building, second_asks = threading.Event(), threading.Event()
 
     def body() -> None:
-        (directory / f"entered-{me}").touch()
-        os.mkfifo(directory / f"gate-{me}")
-        (directory / f"gate-{me}").read_text()
-        write_outputs(directory)
+        building.set()
+        second_asks.wait(60)
+        write_outputs(tmp_path)
 
-    (directory / f"started-{me}").touch()
-    record = step(directory, body)
-    (directory / f"record-{me}.json").write_text(record.model_dump_json())
+    def asks() -> StepRecord:
+        second_asks.set()
+        return step(tmp_path)
 
-
-def start(target: Callable, *arguments: object) -> BaseProcess:
-    process = PROCESSES.Process(target=target, args=arguments, daemon=True)
-    process.start()
-    return process
-
-
-def wait_for(condition: Callable[[], object], process: BaseProcess) -> None:
-    """Wait for a process to get somewhere; a process that died before it did is an error."""
-    while not condition():
-        assert process.is_alive() or condition(), "the process died too early"
-        time.sleep(0.01)
-
-
-def open_gate(directory: Path, me: int) -> None:
-    (directory / f"gate-{me}").write_text("go")
-
-
-def test_two_processes_on_one_key_build_once(tmp_path: Path):
-    first = start(build_slowly, tmp_path, 1)
-    wait_for((tmp_path / "gate-1").exists, first)
-    second = start(build_slowly, tmp_path, 2)
-    wait_for((tmp_path / "started-2").exists, second)
-    open_gate(tmp_path, 1)
-    for process in (first, second):
-        process.join(120)  # a second body would wait at its own gate forever
-        assert process.exitcode == 0
-    records = [StepRecord.model_validate_json((tmp_path / f"record-{me}.json").read_text()) for me in (1, 2)]
-    assert [r.reused for r in records] == [False, True]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(step, tmp_path, body)
+        assert building.wait(60)
+        second = pool.submit(asks)
+        records = [first.result(60), second.result(60)]
+    assert [record.reused for record in records] == [False, True]
     assert records[0].outputs == records[1].outputs
-    assert times_built(tmp_path) == 1
-    assert not (tmp_path / "entered-2").exists(), "the lock kept it out"
+    assert times_built(tmp_path) == 1, "the lock kept the second one out"
+
+
+KILLED = """
+import os, pathlib, sys
+from infra.runs.steps import run_step
+directory, outputs = pathlib.Path(sys.argv[1]), ("config.json", "checkpoint")
+run_step(directory, "generate", {"seed": 0}, outputs, lambda: os.kill(os.getpid(), 9))
+"""
 
 
 def test_a_process_killed_in_the_middle_leaves_the_step_undone_and_the_lock_free(tmp_path: Path):
-    process = start(build_slowly, tmp_path, 1)
-    wait_for((tmp_path / "gate-1").exists, process)
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / ".steps" / "generate.lock").exists()
     assert not (tmp_path / ".steps" / "generate.json").exists()
     assert not step(tmp_path).reused, "this would wait forever if the dead process held the lock"
     assert step(tmp_path).reused
