@@ -99,7 +99,9 @@ def start_stage(run: Run, number: int) -> Ids | None:
         return None
     client = connect()
     _log_until(client, run, number - 1, root)
-    return _stage_run(client, run, number, root)
+    ids = _stage_run(client, run, number, root)
+    client.update_run(ids.run, status="RUNNING")  # it may have failed before
+    return ids
 
 
 def log_progress(ids: Ids, entries: list[dict[str, Any]]) -> Ids:

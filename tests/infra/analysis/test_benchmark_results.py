@@ -114,15 +114,12 @@ def test_the_tables_show_rates_with_intervals_and_mark_what_is_published():
 
 def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
     problem = SUITE[0].instance.problem
-    instance = SUITE[0].instance.model_copy(
-        update={"problem": problem.model_copy(update={"agents": problem.agents[:2]})}
-    )
-    plan = SUITE[0].instance.solution.plan[:2]
-    pair = item_of(
-        instance.model_copy(update={"solution": instance.solution.model_copy(update={"plan": plan})}),
-        "x",
-    )
-    text = printed(results([pair]))
+    solution = SUITE[0].instance.solution
+    two = {
+        "problem": problem.model_copy(update={"agents": problem.agents[:2]}),
+        "solution": solution.model_copy(update={"plan": solution.plan[:2]}),
+    }
+    text = printed(results([item_of(SUITE[0].instance.model_copy(update=two), "x")]))
     assert "2 agents" in text
     assert "published" not in text
     assert "wr_" not in text

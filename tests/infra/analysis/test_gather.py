@@ -18,7 +18,7 @@ from infra.analysis import gather as gathering
 from infra.analysis.comparison.page import conclusion, write_page
 from infra.analysis.gather import Finished, gather
 from infra.analysis.results import ComparisonResults, Pair, read_comparison_results
-from infra.analysis.spec import plan
+from infra.analysis.spec import ComparisonSpec, plan
 from infra.analysis.statistics import Effect
 from infra.results import Made
 from infra.tables import arms
@@ -52,12 +52,23 @@ RUNS = {
 }
 
 
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ComparisonResults:
-    monkeypatch.setattr(gathering, "finished", lambda directory, preset: RUNS.get(directory.name))
-    return gather(
-        tmp_path, SPEC, {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
-    )
+FAILURES = {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
+
+
+def gathered(runs: dict[str, Finished], spec: ComparisonSpec = SPEC) -> ComparisonResults:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
+        return gather(Path("runs"), spec, FAILURES)
+
+
+@pytest.fixture(scope="module")
+def results() -> ComparisonResults:
+    return gathered(RUNS)
+
+
+@pytest.fixture(scope="module")
+def page(results: ComparisonResults, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return Page(write_page(tmp_path_factory.mktemp("page"), results).read_text())
 
 
 def test_rates_are_means_over_the_finished_seeds(results: ComparisonResults):
@@ -89,11 +100,9 @@ def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
     assert [child.seed for child in results.failed] == [0]
 
 
-def test_other_instances_are_not_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    runs = {"random-s0": run(2, 4, 4), "fixed-s0": run(2, 4, 4, ids=IDS[::-1])}
-    monkeypatch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
+def test_other_instances_are_not_compared():
     with pytest.raises(DataError, match="different instances"):
-        gather(tmp_path, SPEC, {})
+        gathered({"random-s0": run(2, 4, 4), "fixed-s0": run(2, 4, 4, ids=IDS[::-1])})
 
 
 @pytest.mark.parametrize("width", [100, 80])
@@ -115,18 +124,22 @@ def test_the_table_fits_a_terminal_cuts_no_interval_and_marks_what_failed(
         assert all(seeds in shown for seeds in ("2/2", "1/2!", "0/2"))
 
 
-def test_a_baseline_that_takes_no_part_has_no_column(results: ComparisonResults, tmp_path: Path):
-    alone = tuple(pair for pair in results.pairs if pair.minus == "fixed")
-    without = results.model_copy(update={"pairs": alone})
-    for shown in (results, without):
-        page, columns = write_page(tmp_path, shown).read_text(), arms(shown).columns
-        assert ("Against random" in page, "against random" in columns) == (shown is results,) * 2
-        assert "Against fixed" in page
-        assert "against fixed" in columns
+def test_a_baseline_and_a_rate_that_take_no_part_are_not_shown(
+    results: ComparisonResults, page: Page, tmp_path: Path
+):
+    against_fixed = tuple(pair for pair in results.pairs if pair.minus == "fixed")
+    fewer = results.model_copy(update={"pairs": against_fixed, "best": None})
+    for shown, source in ((results, page.source), (fewer, write_page(tmp_path, fewer).read_text())):
+        table, whole = arms(shown), (shown is results,) * 3
+        assert ("Against random" in source, "against random" in table, "Optimal rate" in source) == whole
+        assert "Against fixed" in source
+        assert "Valid rate" in source
+        assert "against fixed" in table
+    assert list(arms(results)["rate"][:2]) == ["valid", "optimal"]
+    assert set(arms(fewer)["rate"]) == {"valid"}
 
 
-def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults, tmp_path: Path):
-    page = Page(write_page(tmp_path, results).read_text())
+def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults, page: Page):
     assert not page.unclosed
     assert "<script>" not in page.source
     assert "killed &lt;script&gt;" in page.source
@@ -139,83 +152,59 @@ def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults,
     assert all(f"minus {base}" in differences for base in ("random", "fixed"))
 
 
-def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, tmp_path: Path):
-    page = write_page(tmp_path, results).read_text()
-    headline = html.unescape(re.findall("<h1>(.*?)</h1>", page)[0]).replace("\u00a0", " ")
+def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, page: Page):
+    headline = html.unescape(re.findall("<h1>(.*?)</h1>", page.source)[0]).replace("\u00a0", " ")
     assert headline == conclusion(results).replace("\u00a0", " ")
     assert re.search(r"Against fixed, in valid rate at the end: .*checkpoint-V6", headline)
     finished = {child.name for child in results.children if child.valid is not None}
-    assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page))
+    assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page.source))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [
-        (0.01, 0.09, "ahead of it: new by +5.0 points [+1.0, +9.0]."),
-        (-0.09, -0.01, "behind it: new by −5.0 points [−9.0, −1.0]."),
-        (-0.03, 0.05, "not told apart from it: new."),
-    ],
-)
-def test_only_an_interval_without_zero_puts_an_arm_ahead_or_behind(
-    results: ComparisonResults, low: float, high: float, said: str
-):
+def pair(value: float, reach: float = 0.02, minus: str = "fixed") -> Pair:
     rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": 0.5}
-    effect = Effect(value=(low + high) / 2, low=low, high=high, **rest)
-    pairs = (Pair(arm="new", minus="fixed", valid=effect, optimal=effect),)
-    text = conclusion(results.model_copy(update={"pairs": pairs})).replace("\u00a0", " ")
-    assert text == f"Against fixed, in valid rate at the end: {said}"
-
-
-def pair(value: float, arm: str = "new", minus: str = "old") -> Pair:
-    rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": 0.5}
-    effect = Effect(value=value, low=value - 0.02, high=value + 0.02, **rest)
-    return Pair(arm=arm, minus=minus, valid=effect, optimal=effect)
+    effect = Effect(value=value, low=value - reach, high=value + reach, **rest)
+    return Pair(arm="new", minus=minus, valid=effect, optimal=effect)
 
 
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
+        ((pair(0.05, 0.04),), "Against fixed, {}: ahead of it: new by +5.0 points [+1.0, +9.0]."),
+        ((pair(-0.05, 0.04),), "Against fixed, {}: behind it: new by −5.0 points [−9.0, −1.0]."),
+        ((pair(0.01, 0.04),), "Against fixed, {}: not told apart from it: new."),
         (
-            (pair(0.05), pair(0.01, minus="other")),
-            "Against old, in valid rate at the end: ahead of it: new by +5.0 points [+3.0, +7.0]."
-            " Against other, in valid rate at the end: not told apart from it: new.",
+            (pair(0.05, minus="old"), pair(0.01, minus="other")),
+            "Against old, {}: ahead of it: new by +5.0 points [+3.0, +7.0]."
+            " Against other, {}: not told apart from it: new.",
         ),
         ((), "One engineer variant has finished: there is nothing to compare it with."),
     ],
 )
-def test_without_a_baseline_arms_are_compared_with_each_other(
-    results: ComparisonResults, tmp_path: Path, pairs: tuple[Pair, ...], said: str
+def test_only_an_interval_without_zero_puts_an_arm_ahead_or_behind(
+    results: ComparisonResults, pairs: tuple[Pair, ...], said: str
 ):
-    alone = results.model_copy(update={"pairs": pairs})
-    assert conclusion(alone).replace("\u00a0", " ") == said
-    page = write_page(tmp_path, alone).read_text()
+    text = conclusion(results.model_copy(update={"pairs": pairs})).replace("\u00a0", " ")
+    assert text == said.replace("{}", "in valid rate at the end")
+
+
+def test_without_a_baseline_the_page_compares_arms_with_each_other(
+    results: ComparisonResults, tmp_path: Path
+):
+    pairs = (pair(0.05, minus="old"), pair(0.01, minus="other"))
+    page = write_page(tmp_path, results.model_copy(update={"pairs": pairs})).read_text()
     rows = re.findall('<th>(.*?)</th><td data-name="minus">(old|other)</td>', page)
-    assert rows == [(one.arm, one.minus) for one in pairs]
+    assert rows == [("new", "old"), ("new", "other")]
 
 
-def test_the_page_says_when_on_what_and_with_which_command_it_was_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_the_page_says_when_on_what_and_with_which_command_it_was_made(tmp_path: Path):
     made = {"finished": "2026-01-02T03:04:05+00:00", "code": ("0.1.0+abc",), "machines": ("Linux, 2 cores",)}
     runs = {name: replace(one, made=Made(**made, seconds=9)) for name, one in RUNS.items()}
-    monkeypatch.setattr(gathering, "finished", lambda directory, preset: runs.get(directory.name))
     spec = plan("micro", ["checkpoint:V1", "random"], [0, 1], name="beta", stage_0="per-seed")
-    page = html.unescape(write_page(tmp_path, gather(tmp_path, spec, {})).read_text()).replace("\u00a0", " ")
+    page = html.unescape(write_page(tmp_path, gathered(runs, spec)).read_text()).replace("\u00a0", " ")
     facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", page))
     provenance = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
     assert tuple(list(facts.values())[-3:]) == provenance, "random alone has finished, twice"
     assert "<pre>envwright compare beta</pre>" in page
-
-
-def test_an_environment_whose_valid_answers_are_equal_has_one_row_an_arm(
-    results: ComparisonResults, tmp_path: Path
-):
-    plain = results.model_copy(update={"best": None})
-    assert list(arms(results)["rate"][:2]) == ["valid", "optimal"]
-    assert set(arms(plain)["rate"]) == {"valid"}
-    page = write_page(tmp_path, plain).read_text()
-    assert "Valid rate" in page
-    assert "Optimal" not in page
 
 
 def test_nothing_finished_is_shown_as_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

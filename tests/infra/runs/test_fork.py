@@ -54,17 +54,24 @@ def shared(tmp_path: Path) -> Path:
 PRESET = load_preset("micro", {"engineer.name": "random", "seed": 7})
 
 
+@pytest.mark.parametrize("can_link", [True, False])
 def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(
-    shared: Path, tmp_path: Path
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_link: bool
 ):
-    fork(shared, tmp_path / "random-s7", PRESET)
-    assert all(finish(tmp_path / "random-s7", part, step) for part, step in SHARED)
-    stage = tmp_path / "random-s7" / "stage-00"
+    def refuse(*_: object) -> None:
+        raise OSError("links are not supported")
+
+    if not can_link:
+        monkeypatch.setattr(os, "link", refuse)
+    run = tmp_path / "random-s7"
+    fork(shared, run, PRESET)
+    assert (run / "validation.parquet").samefile(shared / "validation.parquet") == can_link
+    assert all(finish(run, part, step) for part, step in SHARED)
     for name in ("gate.json", "proposal.json", "engineer_state.json", "manifest.json", "logs"):
         assert (shared / "stage-00" / name).exists()
-        assert not (stage / name).exists()
-    assert not any(finish(tmp_path / "random-s7", "stage-00", step) for step in OWN)
-    opened = open_run(tmp_path / "random-s7", PRESET)
+        assert not (run / "stage-00" / name).exists()
+    assert not any(finish(run, "stage-00", step) for step in OWN)
+    opened = open_run(run, PRESET)
     assert (opened.name, opened.preset) == ("random-s7", PRESET)
 
 
@@ -97,17 +104,3 @@ def test_a_fork_that_was_cut_off_leaves_no_run(shared: Path, tmp_path: Path, mon
     (tmp_path / "other").mkdir()
     fork(shared, tmp_path / "other", PRESET)
     assert list((tmp_path / "other").iterdir()) == [], "a run that is there is left alone"
-
-
-def test_files_are_copied_where_the_disk_cannot_link(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def refuse(*_: object) -> None:
-        raise OSError("links are not supported")
-
-    fork(shared, tmp_path / "linked", PRESET)
-    monkeypatch.setattr(os, "link", refuse)
-    fork(shared, tmp_path / "copied", PRESET)
-    assert (tmp_path / "linked" / "validation.parquet").samefile(shared / "validation.parquet")
-    assert not (tmp_path / "copied" / "validation.parquet").samefile(shared / "validation.parquet")
-    assert all(finish(tmp_path / "copied", part, step) for part, step in SHARED)

@@ -67,17 +67,13 @@ def back(tmp_path: Path) -> Path:
     return tmp_path / "there" / "mine"
 
 
-def contents(directory: Path) -> dict[str, bytes]:
+def contents(directory: Path, lasting: bool = False) -> dict[str, bytes]:
+    """The files of a run; `lasting`: without locks and what is only needed until a stage is complete."""
+    paths = {path.relative_to(directory): path for path in directory.rglob("*") if path.is_file()}
     return {
-        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
-    }
-
-
-def lasting(directory: Path) -> dict[str, bytes]:
-    return {
-        name: content
-        for name, content in contents(directory).items()
-        if not name.endswith(".lock") and "work" not in Path(name).parts
+        str(name): path.read_bytes()
+        for name, path in paths.items()
+        if not (lasting and (name.suffix == ".lock" or "work" in name.parts))
     }
 
 
@@ -90,12 +86,12 @@ def damage(remote: str, name: str, content: bytes | None) -> None:
 def test_a_run_comes_back_as_it_was_without_locks_and_work(run: Path, remote: str, back: Path):
     push(run, remote)
     assert pull(remote, back) == ["stage-00", "stage-01"]
-    assert contents(back) == lasting(run)
+    assert contents(back) == contents(run, lasting=True)
     assert [path.name for path in back.parent.iterdir()] == ["mine"]
 
 
 def test_what_is_there_is_neither_sent_nor_fetched_again(run: Path, remote: str):
-    assert push(run, remote) == len(lasting(run))
+    assert push(run, remote) == len(contents(run, lasting=True))
     assert push(run, remote) == 0
     write_text(run / "results.json", "{}")
     finish_stage(run, 2)
@@ -147,14 +143,6 @@ def test_a_stage_without_a_manifest_is_not_fetched_and_a_damaged_one_is_found_ou
     assert intact(third / "stage-01")
 
 
-def test_a_damaged_curriculum_is_refused(run: Path, remote: str, back: Path):
-    push(run, remote)
-    damage(remote, "curriculum.json", b"{")
-    with pytest.raises(RemoteError, match=r"curriculum\.json is damaged; delete it"):
-        pull(remote, back)
-    assert not back.parent.exists()
-
-
 def test_the_manifest_is_sent_last_so_that_a_killed_upload_is_invisible(
     run: Path, remote: str, back: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -174,13 +162,19 @@ def test_the_manifest_is_sent_last_so_that_a_killed_upload_is_invisible(
     assert pull(remote, back) == ["stage-01"]
 
 
-def test_a_run_of_another_preset_is_neither_fetched_nor_overwritten(run: Path, remote: str, back: Path):
+def test_a_run_of_another_preset_or_a_damaged_one_is_neither_fetched_nor_overwritten(
+    run: Path, remote: str, back: Path
+):
     push(run, remote)
     open_run(back, preset(seed=5))
     for copy in (lambda: push(back, remote), lambda: pull(remote, back)):
         with pytest.raises(RemoteError, match="is a run of another preset"):
             copy()
     assert [path.name for path in back.iterdir()] == ["curriculum.json"]
+    damage(remote, "curriculum.json", b"{")
+    with pytest.raises(RemoteError, match=r"curriculum\.json is damaged; delete it"):
+        pull(remote, back.parent / "new" / "mine")
+    assert not (back.parent / "new").exists()
 
 
 def test_only_runs_and_unused_folders_are_filled(run: Path, remote: str, back: Path):
