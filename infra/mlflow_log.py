@@ -174,12 +174,6 @@ def log_comparison(ids: Ids, note: str, artifacts: list[Path]) -> None:
     client.set_terminated(ids.run)
 
 
-def preset_params(preset: Preset) -> Texts:
-    """Return the fields of a preset under dotted names; values that are no text as JSON."""
-    fields = leaves({"preset": preset.model_dump(mode="json")})
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
-
-
 def view_address(experiment: str) -> str:
     """Return the address of the view of arms, to be put after the address of the server."""
     query = "workflowType=machine_learning&viewStateShareKey=arms&compareRunsMode=CHART"
@@ -234,11 +228,13 @@ def _experiment(client: MlflowClient, name: str) -> str:
 
 def _curriculum(client: MlflowClient, run: Run) -> Ids:
     """Return the ids of the run of a curriculum, which is created if it is new."""
-    above, params = Settings().parent_run, _columns(run.preset) | preset_params(run.preset)
+    above, fields = Settings().parent_run, leaves({"preset": run.preset.model_dump(mode="json")})
+    params = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
     shared = above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
     parent = {MLFLOW_PARENT_RUN_ID: above} if above else {}
     tags = {"level": "shared stage" if shared else "curriculum", **parent}
     experiment = client.get_run(above).info.experiment_id if above else _experiment(client, run.preset.name)
+    params |= _columns(run.preset)
     return _run_of(client, run.directory, run.name, tags, params, experiment=experiment)
 
 

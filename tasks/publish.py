@@ -1,13 +1,30 @@
 """Close a stage: manifest, results and report."""
 
+from datetime import UTC, datetime
+from typing import Any
+
 from prefect import task
 
+from engineer.gate import BASE_POLICY
 from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
-from infra.results import CurriculumResults
-from infra.runs.files import MANIFEST, RESULTS
-from infra.runs.publishing import manifest, results_with, step_facts
+from infra.config.versions import code_version, library_versions, machine
+from infra.results import CurriculumResults, StageResult, TrainingSummary
+from infra.runs.files import (
+    BREAKDOWN,
+    CONFIG,
+    DECISION,
+    GATE,
+    MANIFEST,
+    PROPOSAL,
+    RESULTS,
+    RESUMED,
+    ROLLOUTS,
+    TRAINING_LOG,
+)
 from infra.runs.run import Run
+from infra.runs.steps import read_record, read_records
+from policy.evaluation import gains
 from tasks.run import lost, task_options
 
 
@@ -21,8 +38,8 @@ def write_manifest(run: Run, stage: int) -> None:
         stored = run.read(MANIFEST, stage)
     except RunDirectoryError:
         stored = {}
-    if any(stored.get(name) != value for name, value in step_facts(run.folder(stage)).items()):
-        run.write(MANIFEST, manifest(run, stage), stage)
+    if any(stored.get(name) != value for name, value in _step_facts(run, stage).items()):
+        run.write(MANIFEST, _manifest(run, stage), stage)
 
 
 @task(**task_options("results"))
@@ -37,3 +54,95 @@ def publish(run: Run, stage: int) -> CurriculumResults:
     except Exception as error:
         lost(f"stage {stage}: report; `envwright report {run_name(run.directory)}` writes it again", error)
     return results
+
+
+def _manifest(run: Run, number: int) -> dict[str, Any]:
+    """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
+    proposal = run.read(PROPOSAL, number)
+    followed = [file for file in (PROPOSAL, DECISION) if run.has(file, number - 1)]
+    return {
+        "curriculum": run.name,
+        "stage": number,
+        "seed": run.preset.seed,
+        **_step_facts(run, number),
+        "tokens": {
+            "training": sum(run.read(TRAINING_LOG, number)["completion_tokens"]),
+            "evaluation": sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, number)),
+            "engineer_prompt": proposal.prompt_tokens,
+            "engineer_completion": proposal.completion_tokens,
+        },
+        "follows": {file.name: run.digest(file, number - 1) for file in followed},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "code": code_version(),
+        "machine": machine(),
+        "libraries": library_versions(),
+    }
+
+
+def _step_facts(run: Run, number: int) -> dict[str, Any]:
+    """What the manifest of a stage says of its steps: keys, digests, seconds and facts."""
+    steps = read_records(run.folder(number))
+    return {
+        "keys": {step.step: step.key for step in steps},
+        "files": {name: sha for step in steps for name, sha in step.outputs.items()},
+        "seconds": {step.step: step.seconds for step in steps},
+        **{name: fact for step in steps for name, fact in step.facts.items()},
+    }
+
+
+def results_with(run: Run, number: int) -> CurriculumResults:
+    """The published results of the stages before `number`, and that stage."""
+    preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
+    evaluated = read_record(run.folder(BASE_POLICY), "start")
+    # A person decides on a proposal after its stage was published.
+    decided = [result.model_copy(update={"decision": run.decision(result.stage)}) for result in earlier]
+    return CurriculumResults(
+        curriculum=run.name,
+        preset=preset.name,
+        engineer=preset.engineer.name,
+        variant=preset.engineer.variant,
+        seed=preset.seed,
+        start=run.read(BREAKDOWN, BASE_POLICY),
+        start_seconds=evaluated.seconds if evaluated else 0.0,
+        start_tokens=sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, BASE_POLICY)),
+        stages=(*decided, _stage_result(run, number)),
+    )
+
+
+def _stage_result(run: Run, stage: int) -> StageResult:
+    made, rollouts = run.read(MANIFEST, stage), run.read(ROLLOUTS, stage)
+    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts)
+    designed = gains(run.read(ROLLOUTS, 0), rollouts) if stage else (None, None)
+    return StageResult(
+        stage=stage,
+        parent=run.parent(stage),
+        config=run.read(CONFIG, stage),
+        training=_training(run, stage),
+        breakdown=run.read(BREAKDOWN, stage),
+        valid_gain=valid,
+        optimal_gain=optimal,
+        designed_valid_gain=designed[0],
+        designed_optimal_gain=designed[1],
+        gate=run.read(GATE, stage),
+        proposal=run.read(PROPOSAL, stage),
+        decision=run.decision(stage),
+        seconds=made["seconds"],
+        tokens=made.get("tokens", {}),
+        finished=made.get("finished", ""),
+        code=made.get("code", ""),
+        machine=made.get("machine", ""),
+    )
+
+
+def _training(run: Run, stage: int) -> TrainingSummary:
+    log = run.read(TRAINING_LOG, stage)
+    steps = len(log["step"])
+    last = log["reward"][-max(1, steps // 5) :]
+    return TrainingSummary(
+        steps=steps,
+        seconds=round(sum(log["seconds"]), 1),
+        completion_tokens=sum(log["completion_tokens"]),
+        mean_reward=sum(last) / len(last),
+        zero_variance_share=sum(log["zero_variance"]) / steps,
+        resumed=tuple(run.read(MANIFEST, stage).get(RESUMED, ())),
+    )

@@ -30,12 +30,12 @@ from infra.runs.files import (
     TRAINING_LOG,
     VALIDATION,
 )
-from infra.runs.publishing import results_with
 from infra.runs.run import Run, open_run
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
 from tasks.design import judge
 from tasks.learn import summarize
+from tasks.publish import results_with
 
 MICRO = load_preset("micro")
 
