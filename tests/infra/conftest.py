@@ -1,25 +1,16 @@
-"""A small preset file, finished runs, and the report of a run of two stages."""
+"""Finished runs, and the report of a run of two stages."""
 
 from pathlib import Path
 
 import pytest
 from factories import asked, finished_run, with_results
 from report_page import EVEN, HOSTILE, MOVED, TINY, MakeRun, Page, env_config, hostile_answers, report
-from small_preset import SMALL
 from support.boards import sample_boards
 
 from engineer.proposal import Proposal
 from envgen.mapf.problem import Instance
 from infra.config.preset import Preset
 from infra.runs.run import Run
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A small preset."""
-    path = tmp_path / "small.yaml"
-    path.write_text(SMALL)
-    return path
 
 
 @pytest.fixture(scope="session")

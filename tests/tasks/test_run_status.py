@@ -3,16 +3,17 @@
 import json
 import logging
 import os
-import subprocess
-import sys
-import threading
+import time
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from factories import published
-from support.envwright_command import ENVWRIGHT, environment
+from rich.console import Console
 from typer.testing import CliRunner
 
+from envgen.terminal import console
 from flows.cli import app
 from infra.run_status import RunState, read_status, run_directories, run_status
 from infra.runs.files import PROPOSAL
@@ -119,34 +120,19 @@ def test_the_commands_that_status_names_go_on_with_the_run_or_its_comparison(fol
     assert read_status(run.directory).commands == ("envwright compare compare-micro",)
 
 
-def test_watch_follows_what_a_run_says_until_it_ends(folder: Path):
+def test_watch_follows_what_a_run_says_until_it_ends(folder: Path, monkeypatch: pytest.MonkeyPatch):
     run = published(folder / "mine", 1, 2, "required")
-    with exclusive(run.directory), kept_log(run):
+    with ExitStack() as work:
+        work.enter_context(exclusive(run.directory))
+        work.enter_context(kept_log(run))
         log.info("said before")
-        command = [*ENVWRIGHT, "show", "mine", "--watch"]
-        watching = subprocess.Popen(
-            command, env=environment(folder.parent), stdout=subprocess.PIPE, text=True
-        )
-        assert watching.stdout is not None
-        lines = iter(watching.stdout.readline, "")
-        told = threading.Event()
-
-        def talk() -> None:
-            while not told.wait(0.2):
-                log.info("step 3 of 4\nforged line")
-
-        talking = threading.Thread(target=talk)
-        talking.start()
-        try:
-            first = next(lines)
-        finally:
-            told.set()
-            talking.join()
-    assert first.endswith("  step 3 of 4 forged line\n")
-    rest = "".join(lines)
-    assert watching.wait(60) == 3
-    assert "said before" not in first + rest
-    assert "mine: waiting for a decision, 1 of 2 stages" in rest
+        meanwhile = iter([lambda: log.info("step 3 of 4\nforged line"), work.close])
+        clock = SimpleNamespace(time=time.time, sleep=lambda _: next(meanwhile)())
+        monkeypatch.setattr("flows.commands.runs_cli.time", clock)
+        first, *rest = said("show", "mine", "--watch", code=3).splitlines()
+    assert first.endswith("  step 3 of 4 forged line")
+    assert "said before" not in first
+    assert rest[0].startswith("mine: waiting for a decision, 1 of 2 stages")
 
 
 def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):
