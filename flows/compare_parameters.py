@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
 from envgen.seeds import Seed
@@ -22,17 +21,14 @@ class ComparisonOptions(PresetOptions):
     engineers: list[str] = Field(
         default=["checkpoint", "random", "fixed"],
         min_length=1,
-        description="Engineers; one that reads a context may name its variant, as checkpoint:V1. Known are "
+        description="Engineers; one that reads a context may name its variant, as checkpoint:V1, and has the "
+        "preset's if it names none. Known are "
         f"{', '.join(known_engineers())}.",
     )
     seeds: list[Seed] = Field(default=[0, 1, 2], min_length=1)
     """One stage 0 for all is trained with the first of them."""
     stage_0: Stage0 = "one"
     """One for all seeds, or one for each seed, which its curricula share."""
-    variants: list[Annotated[str, Field(json_schema_extra={"enum": list(VARIANTS)})]] = Field(
-        default_factory=list, title="Context variants"
-    )
-    """For every engineer that reads a context. Empty: the preset's."""
     registration: str = ""
     """A text file that says what is expected, on the machine that runs it. A comparison is not continued
     under another text."""
@@ -57,7 +53,7 @@ def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> Com
             )
         return read_comparison(directory)
     preset = stored_preset(preset) or preset
-    own = options.model_dump(include={"variants", "stage_0", "registration"})
+    own = options.model_dump(include={"stage_0", "registration"})
     spec = plan(preset, options.engineers, options.seeds, name=name, settings=options.overrides, **own)
     check_model(spec.preset.model)
     return spec

@@ -195,21 +195,6 @@ def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
     return [name for name in space.names if name in named] + [n for n in named if n not in space.names]
 
 
-def config_changes(space: Space, old: EnvConfig, new: EnvConfig) -> str:
-    """Return what a config changes: `2 terms: data 25 % → 40 %, digits 3 → 2; 3 terms: left out`, or
-    `nothing`."""
-    parts, table = [], changes(space, old, new)
-    for stratum, *numbers in table.itertuples(index=False, name=None):
-        named = zip(table.columns[1:], numbers, strict=True)
-        words = [f"{word} {change.text}" for word, change in named if change.changed]
-        if all(change.old is None for change in numbers):
-            words = ["new"]
-        elif all(change.new is None for change in numbers):
-            words = ["left out"]
-        parts += [f"{stratum}: {', '.join(words)}"] if words else []
-    return "; ".join(parts) or "nothing"
-
-
 def frame(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
     """Return a table whose cells stay as they are."""
     return pd.DataFrame(list(rows), columns=list(columns), dtype=object)

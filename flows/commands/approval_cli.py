@@ -11,7 +11,7 @@ from flows.commands.terminal import RUN
 from flows.environment import prepare
 from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
-from infra.results import Decision, Verdict
+from infra.results import Verdict
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import (
@@ -81,24 +81,17 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
         set_field(edit[run.preset.space.key], number, value)
     who = {"comment": comment, "by": this_person()}
     decision = decided(run, stage, verdict, via="shell", seen=seen, edit=edit, **who)
+    if verdict == "approve":  # edits count
+        proposal = proposal.model_copy(update={"config": decision.config})
     previous = previous_config(run, stage)
     console.print(Markdown(proposal_markdown(run.preset.space, stage, proposal, previous)))
     if not yes and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
         raise typer.Exit(1)
     with exclusive(directory):
         store_decision(run, decision)
-    _tell(run, decision)
-
-
-def _tell(run: Run, decision: Decision) -> None:
-    from infra.tables import config_changes
-
-    say(f"stage {decision.stage}: proposal {decision}")
+    say(f"stage {stage}: proposal {decision}")
     for change in decision.changes:
         say(f"  {change}")
-    if decision.decision != "stop":
-        space, previous = run.preset.space, previous_config(run, decision.stage)
-        say(f"  {config_changes(space, previous, decision.config)}")
     if not (run.directory / SUSPENDED).exists():
         return say("run the same command again, or retry its flow run, to continue")
     prepare()

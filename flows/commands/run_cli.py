@@ -130,7 +130,7 @@ def compare(
 
     The same command continues a comparison; engineers, seeds and stages may be added.
 
-    Example: `envwright compare tiny --engineers checkpoint,random --seeds 0,1,2 --variants V1,V6`
+    Example: `envwright compare tiny --engineers checkpoint:V1,checkpoint,random --seeds 0,1,2`
     """
     spec = chosen_comparison(preset, name, options)
     directory = Settings().run_directory(spec.name)

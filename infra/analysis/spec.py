@@ -115,7 +115,6 @@ def plan(
     engineers: Sequence[str],
     seeds: Sequence[int],
     *,
-    variants: Sequence[str] = (),
     stages: int | None = None,
     settings: Mapping[str, Any] | None = None,
     name: str = "",
@@ -144,7 +143,7 @@ def plan(
     spec = ComparisonSpec(
         name=name or f"compare-{base.name}",
         preset=base,
-        arms=tuple(_arms(engineers, variants or [base.engineer.variant])),
+        arms=tuple(_arms(engineers, base.engineer.variant)),
         seeds=tuple(seeds),
         stage_0=stage_0,
         registration=held,
@@ -202,19 +201,17 @@ def read_comparison(directory: Path) -> ComparisonSpec:
     return read_model(directory / COMPARISON, ComparisonSpec, missing, "move the directory away")
 
 
-def _arms(engineers: Sequence[str], variants: Sequence[str]) -> list[Arm]:
-    """Return an arm for each engineer, or for each of the `variants` if it reads a context and names none."""
+def _arms(engineers: Sequence[str], usual: str) -> list[Arm]:
+    """Return an arm for each engineer, with the context variant that it names, else the usual one."""
     arms: list[Arm] = []
     for item in engineers:
         engineer, colon, variant = item.partition(":")
-        reads = reads_context(engineer)
-        if colon and not reads:
+        if colon and not reads_context(engineer):
             raise ConfigError(
                 f"--engineers {item}: {engineer!r} reads no context, so that a variant changes nothing; "
                 f"write {engineer}"
             )
-        names = [variant] if colon else variants if reads else variants[:1]
-        arms += [Arm(engineer=engineer, variant=name) for name in names]
+        arms.append(Arm(engineer=engineer, variant=variant if colon else usual))
     for arm in arms:
         if arm.variant not in VARIANTS:
             near = difflib.get_close_matches(arm.variant.upper(), VARIANTS, n=1, cutoff=0.3)

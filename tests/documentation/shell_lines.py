@@ -37,7 +37,7 @@ LEFT_OUT = {
     "pip install": INSTALLS,
     "envwright benchmark http://localhost:8000": "needs an endpoint",
     "envwright benchmark Qwen/Qwen3-4B": NETWORK,
-    "envwright compare tiny --engineers checkpoint,base --variants": HOURS,
+    "envwright compare tiny --engineers checkpoint:V1": HOURS,
     "envwright run qwen3-4b": GPU,
     "envwright run puzzles": GPU,
     "envwright warmstart -o warm": NETWORK,

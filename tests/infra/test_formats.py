@@ -8,9 +8,10 @@ from report_page import env_config
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
 from envgen.registry import EnvironmentSpec
+from envgen.space import Space
 from infra.formats import SPACE, duration, points, short_count
 from infra.markdown import quiet
-from infra.tables import config_changes
+from infra.tables import changes
 
 # As mdast-util-gfm-autolink-literal and marked detect bare addresses, in the source and in its text.
 LINKS = [
@@ -37,18 +38,24 @@ def test_numbers_are_short_and_have_their_unit(write, number: float, text: str):
     assert write(number) == text.replace(" ", SPACE)
 
 
-def test_what_a_config_changes_is_said_in_words():
+def test_the_numbers_of_two_configs_stand_side_by_side_in_the_order_of_the_space():
+    def text(space: Space, *configs: EnvConfig) -> list[list[str]]:
+        rows = changes(space, *configs).itertuples(index=False, name=None)
+        return [[name, *(cell.text.replace(SPACE, " ") for cell in cells)] for name, *cells in rows]
+
     space = space_of(Options(map_sizes=(3, 4, 10)))
-    old, other = env_config({"3": 0.5, "4": 0.5}), env_config({"3": 1.0})
-    assert config_changes(space, old, other).replace(SPACE, " ") == "3x3: data 50 % → 100 %; 4x4: left out"
-    assert config_changes(space, other, old).replace(SPACE, " ") == "3x3: data 100 % → 50 %; 4x4: new"
-    assert config_changes(space, old, old) == "nothing"
-    largest = env_config({"10": 0.5, "3": 0.5})
-    assert config_changes(space, old, largest) == "4x4: left out; 10x10: new", "in the order of the space"
+    old, new = env_config({"3": 0.5, "4": 0.5}), env_config({"10": 0.5, "3": 0.5})
+    knobs, none = ["20 %", "25 %"], "none"
+    assert text(space, old, old) == [["3x3", "50 %", *knobs], ["4x4", "50 %", *knobs]]
+    assert text(space, old, new) == [
+        ["3x3", "50 %", *knobs],
+        ["4x4", *(f"{number} → {none}" for number in ("50 %", *knobs))],
+        ["10x10", *(f"{none} → {number}" for number in ("50 %", *knobs))],
+    ]
     sums = EnvironmentSpec(name="sums").load().space
     parts = [{"2": {"data_ratio": 1, "digits": digits, "carry_ratio": 0.5}} for digits in (1, 2.5)]
     old, new = (EnvConfig.model_validate({"terms": part}) for part in parts)
-    assert config_changes(sums, old, new) == "2 terms: digits 1 → 2.5", "a knob that is no share"
+    assert text(sums, old, new) == [["2 terms", "100 %", "1 → 2.5", "50 %"]], "a knob that is no share"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from factories import asked, finished_run, rollouts, shares
+from infra.runs.publishing import results_with
 from support.boards import boards_config, sample_boards
 
 from envgen.config import EnvConfig
@@ -12,7 +13,6 @@ from infra.config.preset import load_preset
 from infra.results import CurriculumResults
 from infra.runs.context import design_context
 from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
-from infra.runs.publishing import results_with
 from infra.runs.run import Run
 from infra.runs.steps import RECORDS
 from policy.evaluation import gains

@@ -10,10 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 from factories import published
-from rich.console import Console
 from typer.testing import CliRunner
 
-from envgen.terminal import console
 from flows.cli import app
 from infra.run_status import RunState, read_status, run_directories, run_status
 from infra.runs.files import PROPOSAL

@@ -7,9 +7,8 @@ from envgen.errors import ConfigError, EnvwrightError, RunDirectoryError
 from infra.analysis.spec import ComparisonSpec, Stage0, open_comparison, plan, read_comparison
 
 
-def labels(engineers: str, variants: str = "") -> str:
-    spec = plan("micro", engineers.split(","), [0], variants=variants.split(",") if variants else ())
-    return ",".join(arm.label for arm in spec.arms)
+def labels(engineers: str) -> str:
+    return ",".join(arm.label for arm in plan("micro", engineers.split(","), [0]).arms)
 
 
 def test_every_engineer_is_run_with_every_seed_one_seed_after_the_other():
@@ -19,11 +18,8 @@ def test_every_engineer_is_run_with_every_seed_one_seed_after_the_other():
     assert spec.name == "compare-micro"
 
 
-def test_variants_expand_only_the_engineers_that_read():
-    two = "checkpoint-V1,checkpoint-V2"
-    assert labels("checkpoint,random,base", "V1,V2") == f"{two},random,base-V1,base-V2"
-    assert labels("checkpoint:V3,base", "V1,V2") == "checkpoint-V3,base-V1,base-V2"
-    assert labels("checkpoint:V1,checkpoint:V6") == "checkpoint-V1,checkpoint-V6"
+def test_an_engineer_that_reads_a_context_has_its_own_variant_or_that_of_the_preset():
+    assert labels("checkpoint:V1,checkpoint,random,base:V2") == "checkpoint-V1,checkpoint-V6,random,base-V2"
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -39,7 +35,7 @@ def propose(context, options, brief):
 ENGINEER = Engineer(propose, reads_context={reads})
 """
     install_engineer(tmp_path, monkeypatch, source)
-    assert labels("tidal,fixed", "V1,V2") == ("tidal-V1,tidal-V2,fixed" if reads else "tidal,fixed")
+    assert labels("tidal,fixed") == ("tidal-V6,fixed" if reads else "tidal,fixed")
     if not reads:
         with pytest.raises(EnvwrightError, match="'tidal' reads no context"):
             labels("tidal:V1")
@@ -95,10 +91,10 @@ def test_options_belong_to_the_engineer_that_the_preset_names():
     [
         ("randm", "0", {}, "did you mean 'random'"),
         ("checkpoint:V7", "0", {}, "there is no context variant 'V7'; did you mean V"),
-        ("checkpoint", "0", {"variants": ["v6"]}, "did you mean V6"),
+        ("checkpoint:v6", "0", {}, "did you mean V6"),
         ("random:V1", "0", {}, "'random' reads no context"),
         ("random,random", "0", {}, "random would be run twice"),
-        ("checkpoint:V1,checkpoint", "0", {"variants": ["V1", "V2"]}, "checkpoint-V1 would be run twice"),
+        ("checkpoint:V6,checkpoint", "0", {}, "checkpoint-V6 would be run twice"),
         ("random,,fixed", "0", {}, "there is no engineer ''"),
         ("random", "0,0", {}, "a seed is named twice"),
         (
