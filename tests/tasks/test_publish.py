@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from factories import asked, finished_run, rollouts, shares
-from infra.runs.publishing import results_with
 from support.boards import boards_config, sample_boards
 
 from envgen.config import EnvConfig
@@ -18,7 +17,7 @@ from infra.runs.steps import RECORDS
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
 from tasks.design import judge, propose
-from tasks.publish import publish, write_manifest
+from tasks.publish import publish, results_with, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
