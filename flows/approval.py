@@ -20,7 +20,7 @@ from envgen.config import SHARE, EnvConfig
 from envgen.errors import ConfigError, SamplingError
 from envgen.files import write_json
 from envgen.space import Knob, Space
-from infra.config.settings import run_name
+from infra.config.settings import run_name, without_password
 from infra.results import MAX_COMMENT, Decision, Verdict
 from infra.runs.files import PROPOSAL
 from infra.runs.next_config import SUSPENDED, decided, previous_config, store_decision
@@ -82,7 +82,7 @@ def resume(run: Run, decision: Decision) -> str:
         return "its flow run is not suspended; retry it, or run the same command again"
     except Exception as error:  # the decision is stored, whatever the server answers
         reason = f"{type(error).__name__}: {error}"
-        return f"{address} was not told ({reason}); resume or retry the flow run there"
+        return f"{without_password(address)} was not told ({reason}); resume or retry the flow run there"
 
 
 def approval_form(run: Run, stage: int, problem: str = "") -> type[RunInput]:

@@ -87,8 +87,8 @@ def held_out(preset: Preset) -> frozenset[str]:
 
 def _check_same(work: Path, spec: WarmStartSpec) -> None:
     """ConfigError if another warm start was begun in the work folder."""
-    path = work / "spec.json"
-    if path.is_file() and json.loads(path.read_bytes()) != json.loads(canonical_json(spec)):
+    path, places = work / "spec.json", {"work": "", "output": ""}
+    if path.is_file() and json.loads(path.read_bytes()) | places != json.loads(canonical_json(spec)) | places:
         step = last_checkpoint(work)
         reached = f" and reached {step.name}" if step else ""
         raise ConfigError(

@@ -1,9 +1,17 @@
-"""What a warm start never teaches."""
+"""What a warm start never teaches, and which one it continues."""
 
+import os
+from pathlib import Path
+
+import pytest
+
+from envgen.errors import ChildError, ConfigError
+from envgen.files import write_json
 from envgen.mapf.benchmark import suite_identities
 from infra.config.preset import TUNING_SEED, load_preset
 from infra.runs.run import validation_instances
-from tasks.warm_start import held_out
+from policy.warm_start import WarmStartRecipe, WarmStartSpec
+from tasks.warm_start import held_out, warm_start
 
 
 def test_no_board_of_a_validation_or_tuning_set_or_of_the_benchmark_suite_is_taught():
@@ -14,3 +22,19 @@ def test_no_board_of_a_validation_or_tuning_set_or_of_the_benchmark_suite_is_tau
         assert judged <= unseen
     assert suite_identities(2) <= unseen
     assert not suite_identities(3) & unseen, "only as many agents as are taught"
+
+
+def test_only_the_same_warm_start_is_continued_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def child(module: str, spec: WarmStartSpec, path: Path, *_: object, **more: object) -> None:
+        write_json(path, spec)
+        raise ChildError("killed")
+
+    monkeypatch.setattr("tasks.warm_start.run_child", child)
+    preset, output = load_preset("micro-sums"), tmp_path / "warm"
+    for folder in (output, Path(os.path.relpath(output))):
+        with pytest.raises(ChildError, match="killed"):
+            warm_start(folder, preset, WarmStartRecipe())
+    with pytest.raises(ConfigError, match="was begun with another preset, model or --set"):
+        warm_start(output, preset, WarmStartRecipe(steps=7))
