@@ -1,4 +1,4 @@
-"""`make bench`: speeds of the testbed on one core; medians of several repeats.
+"""`make bench`: speeds of the testbed on one core, a line each; medians of several repeats.
 
 Where there is a peer, both run in one process or in turn, and the ratio counts. The testbed's is
 w9-pathfinding (C++ core, from the package index): its conflict-based search, optimal in the sum of costs, on
@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
@@ -25,12 +23,8 @@ from envgen.mapf.space import Options
 from envgen.sampling import sample
 from infra.config.preset import load_preset
 
-Row = Callable[[str, str, str, str, str], None]
-"""Takes what was measured, the speed, what it is held against, their ratio, and the bar."""
-COLUMNS = ("what", "measured", "beside", "ratio", "bar")
 PEER_CLASSES = [((4, 2), 10), ((6, 3), 10), ((8, 4), 10), ((10, 5), 100)]
 PEER_BOARDS, PEER_SECONDS, REPEATS = 1_000, 20.0, 5
-console = Console(width=140)
 
 
 def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -67,7 +61,7 @@ def peer_paths(problem: Problem) -> list | None:
         return None
 
 
-def bench_solver(add: Row) -> None:
+def bench_solver() -> None:
     """Optimal plan and wait label, against the peer's optimal plan."""
     for (size, agents), bar in PEER_CLASSES:
         problems = drawn(size, agents, 0.2, 2 * PEER_BOARDS)[:PEER_BOARDS]
@@ -84,38 +78,25 @@ def bench_solver(add: Row) -> None:
             for plan, solution in zip(plans, solutions, strict=True)
         )
         late = sum(plan is None for plan in plans)
-        add(
-            f"solve, plan and wait label, {size}x{size}, {agents} agents, holes 0.2",
-            f"{ours:,.0f} boards/s",
-            f"w9 CBS {peer:,.0f}/s ({late} late, {worse} of other cost)",
-            f"{ours / peer:.0f}x",
-            f"{bar}x",
-        )
+        what = f"solve, plan and wait label, {size}x{size}, {agents} agents, holes 0.2"
+        against = f"w9 CBS {peer:,.0f}/s ({late} late, {worse} of other cost)"
+        print(f"{what}: {ours:,.0f} boards/s; {against}: {ours / peer:.0f}x; bar {bar}x", flush=True)
 
 
-def bench_stage(
-    add: Row, what: str, environment: Environment, config: EnvConfig, count: int, bar: str
-) -> None:
+def bench_stage(what: str, environment: Environment, config: EnvConfig, count: int, bar: int) -> None:
     """Draw the training data of a stage."""
     seconds = median_seconds(lambda: sample(environment, config, count, Source(1)))
-    add(f"draw {count:,} instances, {what}", f"{seconds:.1f} s", "", "", bar)
+    print(f"draw {count:,} instances, {what}: {seconds:.1f} s; bar {bar} s", flush=True)
 
 
 def main() -> None:
     """Measure and print."""
-    table = Table(*COLUMNS, title="envwright: speeds")
-
-    def add(*cells: str) -> None:
-        console.print("; ".join(filter(None, cells)))  # a row can take many minutes
-        table.add_row(*cells)
-
     tiny, boards = load_preset("tiny"), MapfFrozenLake(Options(agents=2))
     part = {"data_ratio": 1 / len(boards.space.names), "hole_ratio": 0.2, "wait_ratio": 0.05}
     sizes = EnvConfig.model_validate({"sizes": dict.fromkeys(boards.space.names, part)})
-    bench_stage(add, "preset tiny", tiny.task, tiny.default_config, tiny.instances, "3 s")
-    bench_stage(add, "2 agents, 3x3 to 10x10", boards, sizes, 4_000, "20 s")
-    bench_solver(add)
-    console.print(table)
+    bench_stage("preset tiny", tiny.task, tiny.default_config, tiny.instances, 3)
+    bench_stage("2 agents, 3x3 to 10x10", boards, sizes, 4_000, 20)
+    bench_solver()
 
 
 if __name__ == "__main__":

@@ -61,11 +61,6 @@ class DesignContext(Frozen):
     name -> value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight),
     `hyperparameters` (name -> value). Any may be missing."""
 
-    @property
-    def default_config(self) -> EnvConfig:
-        """The config of stage 0."""
-        return (*self.history, self.current)[0].config
-
 
 class Module(StrEnum):
     """A context module: one paragraph of what the engineer is shown."""

@@ -5,17 +5,18 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from engineer.context import DesignContext, StageRecord
+from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.proposal import Proposal
 from envgen.config import SHARE, Part
 from envgen.space import Space, Stratum, plural
 
 
-def valid_rates(context: DesignContext, record: StageRecord) -> dict[str, float]:
-    """Stratum -> valid rate after a stage; strata of the space that were not evaluated are left out."""
-    parts = {name: record.breakdown.strata.get(name) for name in context.space.names}
-    return {name: part.valid / part.n for name, part in parts.items() if part is not None and part.n}
+def valid_rates(context: DesignContext) -> dict[str, float]:
+    """Stratum -> valid rate after the stage; strata of the space that were not evaluated are left out."""
+    strata = context.current.breakdown.strata
+    parts = {name: strata[name] for name in context.space.names if name in strata}
+    return {name: part.valid / part.n for name, part in parts.items() if part.n}
 
 
 def current_parts(context: DesignContext) -> dict[str, Part]:
@@ -93,7 +94,7 @@ def frontier_shares(
 
 def _propose_frontier(context: DesignContext, options: FrontierOptions, brief: Brief) -> Proposal:
     """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
-    space, rates = context.space, valid_rates(context, context.current)
+    space, rates = context.space, valid_rates(context)
     old = {name: part[SHARE] for name, part in current_parts(context).items() if name in rates}
     budget = sum(old.values())  # the strata that were not evaluated keep theirs
     scaled = {name: share / budget for name, share in old.items()} if budget > 0 else {}
@@ -213,7 +214,7 @@ def _stepped(old: Part, direction: int, stratum: Stratum) -> dict[str, float]:
 
 def _propose_levels(context: DesignContext, options: LevelsOptions, brief: Brief) -> Proposal:
     """Each knob a step harder where a stratum is mastered, easier where it is out of reach."""
-    space, rates = context.space, valid_rates(context, context.current)
+    space, rates = context.space, valid_rates(context)
     harder = space.named([name for name, rate in rates.items() if rate > options.up])
     easier = space.named([name for name, rate in rates.items() if rate < options.down])
     parts = levelled(current_parts(context), rates, space, options)

@@ -41,16 +41,15 @@ def read_instances(path: Path) -> list[Instance]:
 
 
 def read_instance(path: Path, id: str | None) -> Instance:
-    """Return one instance of a file, the first without an `id`; DataError as `read_instances`."""
-    stored = _read_boards(path) if path.suffix == ".parquet" else []
-    problems = [instance.problem for instance in stored] or read_problems(path)
-    matches = [index for index, problem in enumerate(problems) if id in (None, problem.id)]
+    """Return one problem of a file, solved, the first without an `id`; DataError as `read_instances`."""
+    problems = read_problems(path)
+    matches = [problem for problem in problems if id in (None, problem.id)]
     if id is not None and len(matches) != 1:
         ids, count = ", ".join(excerpt(problem.id) for problem in problems[:3]), len(matches)
         raise DataError(
             f"{path}: {count} problems with the id {excerpt(id)}, expected 1; the first are {ids}"
         )
-    return stored[matches[0]] if stored else _solved([problems[matches[0]]], path)[0]
+    return _solved(matches[:1], path)[0]
 
 
 def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]:

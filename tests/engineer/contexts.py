@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hypothesis import settings
+from support.boards import boards_config as env_config
 
 from engineer.context import DesignContext, StageRecord
 from envgen.breakdown import Breakdown, Counts, Difference, Labelled
@@ -25,12 +26,6 @@ def boards(*sizes: int, low: float = 0.0, high: float = 0.5) -> Space:
 SPACE = boards(3, 5, low=0.2, high=0.4)
 SUMS: Space = Sums(SumsOptions(terms=(2, 3))).space
 """The space of another environment, with its words: knobs that are no shares, no best answer."""
-
-
-def env_config(sizes: Mapping[int, tuple[float, float, float]]) -> EnvConfig:
-    names = ("data_ratio", "hole_ratio", "wait_ratio")
-    parts = {str(size): dict(zip(names, numbers, strict=True)) for size, numbers in sizes.items()}
-    return EnvConfig.model_validate({"sizes": parts})
 
 
 def sums_config(terms: Mapping[int, tuple[float, float, float]]) -> EnvConfig:

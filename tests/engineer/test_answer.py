@@ -80,12 +80,6 @@ def test_a_rationale_is_cut_to_its_length_and_may_be_missing_or_no_text():
     assert parse_answer('{"config": {"sizes": {}}}', SPACE)[0] == ""
 
 
-def test_a_legal_config_is_left_as_it_is():
-    config, changes = projected(GOOD)
-    assert config.model_dump(mode="json") == {"sizes": GOOD}
-    assert changes == ()
-
-
 def test_numbers_out_of_range_are_clamped_and_each_change_is_recorded():
     config, changes = projected(
         {

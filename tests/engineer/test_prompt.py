@@ -17,7 +17,7 @@ from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, S
 from engineer.context import VARIANTS, DesignContext, Module
 from engineer.prompt import MAX_STAGES, design_prompt, module_text
 from engineer.spec import Wording
-from policy.checkpoints import TINY_DIRECTORY
+from policy.checkpoints import prompt_tokens
 
 
 def said(module: Module, context: DesignContext, wording: Wording = "compact") -> str:
@@ -128,14 +128,11 @@ def test_a_long_reason_loses_its_end_in_the_compact_wording():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_compact_prompt_and_its_answer_fit_the_tiny_policy_at_stage_30(variant: str):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(TINY_DIRECTORY)
     # Words that it was not taught are one token a letter.
     context = late_context(previous_rationale="rethink everything " * 30)
-    turn = {"role": "user", "content": design_prompt(variant, context, "compact")}
-    prompt = tokenizer.apply_chat_template([turn], add_generation_prompt=True)
-    assert 100 < len(prompt["input_ids"]) <= 1024 - 160
+    tokens = prompt_tokens("tiny", design_prompt(variant, context, "compact"))
+    assert tokens is not None
+    assert 100 < tokens <= 1024 - 160
 
 
 def test_an_unknown_variant_is_a_key_error():
