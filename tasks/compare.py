@@ -10,7 +10,7 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import write_json
-from infra.analysis.comparison.page import PAGE, conclusion, write_page
+from infra.analysis.comparison.page import PAGE, conclusions, write_page
 from infra.analysis.gather import gather
 from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
 from infra.analysis.spec import Child, ComparisonSpec
@@ -74,7 +74,7 @@ def _run_in(mlflow: Any, directory: Path, spec: ComparisonSpec) -> Any:
 
 def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     ids = _run_in(mlflow, directory, spec)
-    mlflow.log_comparison(ids, conclusion(results), [directory / RESULTS_FILE, directory / PAGE])
+    mlflow.log_comparison(ids, conclusions(results)[0], [directory / RESULTS_FILE, directory / PAGE])
     if server := mlflow.server_address():
         log.info("chart in MLflow: %s/%s", server, mlflow.view_address(ids.experiment))
 

@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from flows.commands.terminal import number_table
-from infra.analysis.comparison.page import conclusion, conclusion_of_best
+from infra.analysis.comparison.page import conclusions
 from infra.analysis.results import ComparisonResults
 from infra.figures import sampled
 from infra.formats import narrow, rate_names
@@ -43,8 +43,7 @@ def comparison_table(results: ComparisonResults) -> Table:
     lines = [
         "Final: at the end; to another engineer: points, paired by seed and instance. [95 % intervals] over"
         f" {sampled(results.arms)}. Tokens and time: a run, with the shared stage 0.",
-        conclusion(results),
-        conclusion_of_best(results),
+        *conclusions(results),
         f"! failed: {failed}." if failed else "",
     ]
     table = number_table(headings, title, "\n".join(filter(None, lines)), ("rate",))

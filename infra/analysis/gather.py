@@ -121,9 +121,8 @@ def _child(child: Child, run: Finished | None, failures: Mapping[str, str]) -> C
 
 def arm_result(arm: Arm, runs: Runs) -> ArmResult:
     """Return the figures of an arm over its seeds."""
-    names: dict[str, Any] = {"label": arm.label, "engineer": arm.engineer, "variant": arm.variant}
     if not runs:
-        return ArmResult(**names, seeds=())
+        return ArmResult(label=arm.label, seeds=())
     of_seeds = list(runs.values())
     rates: dict[str, Any] = {}
     for name in RATES:
@@ -131,7 +130,7 @@ def arm_result(arm: Arm, runs: Runs) -> ArmResult:
         curve = np.stack([run.outcomes[name] for run in of_seeds], axis=1)
         rates[f"{name}_curve"] = tuple(map(rate, curve))
     return ArmResult(
-        **names,
+        label=arm.label,
         seeds=tuple(runs),
         **rates,
         tokens=float(np.mean([run.made.tokens for run in of_seeds])),

@@ -47,8 +47,6 @@ class ArmResult(Frozen):
     """One arm over the seeds that finished."""
 
     label: str
-    engineer: str = ""
-    variant: str = ""
     seeds: tuple[int, ...]
     """Seeds that finished; all figures are over them."""
     valid: Rate | None = None

@@ -64,6 +64,8 @@ def test_the_designed_stages_stand_apart_from_stage_0_with_both_rates(results: C
     assert "from 30.0 % to 50.0 %, +20.0 points [" in first
     assert designed.count("points [") == first.count("points [") == 2, "valid and optimal"
     assert headlines(results, None)[0].count("points [") == 1
+    alone = results.model_copy(update={"stages": results.stages[:1]})
+    assert [plain(text).partition(":")[0] for text in headlines(alone, None)] == ["Stage 0 (default config)"]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +83,6 @@ def test_a_claim_is_no_stronger_than_the_interval(
     judged = changed(results, 2, **gains)
     sentence = headlines(judged, "optimal")[0]
     assert all(word in sentence for word in words)
-
-
-def test_a_run_of_one_stage_tells_of_stage_0_alone(results: CurriculumResults):
-    alone = results.model_copy(update={"stages": results.stages[:1]})
-    assert [text.partition(":")[0] for text in headlines(alone, None)] == ["Stage 0 (default config)"]
 
 
 def test_a_config_that_never_changed_is_no_design(results: CurriculumResults):
@@ -143,15 +140,12 @@ def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(resul
     assert advice(alone, load_preset("micro")) is None, "nothing was designed yet"
 
 
-def test_a_run_that_needs_no_words_has_none(results: CurriculumResults):
-    assert notes(proposed(results, {}, {}, {})) == []
-
-
 def test_every_stage_that_kept_its_config_says_why(results: CurriculumResults):
     reasons = (
         "the model could not answer, the previous config is kept: http://host/v1: status 500",
         "engineer 'tidal' failed",
     )
+    assert notes(proposed(results, {}, {}, {})) == []
     assert notes(proposed(results, {"fallback": reasons[0]}, {}, {"fallback": reasons[1]})) == [
         "stage 0: the previous config was kept: the model could not answer: http://host/v1: status 500",
         "stage 2: the previous config was kept: engineer 'tidal' failed",

@@ -1,12 +1,12 @@
 """`comparison.html`, and the conclusion of a comparison in words."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from envgen.files import write_html
 from infra import tables
-from infra.analysis.results import BASELINES, ComparisonResults, RateName
-from infra.analysis.statistics import Effect
+from infra.analysis.results import BASELINES, ComparisonResults, Pair
+from infra.analysis.statistics import ALPHA, Effect, holm
 from infra.figures import effect_chart, learning_curves
 from infra.formats import count, estimate, listed, rate_names
 from infra.report.page import environment
@@ -27,7 +27,7 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
         rates=dict(iter(tables.arms(results).groupby("rate", sort=False))),
         pairs=tables.pairs(pairs),
         intervals=of_arms + len(pairs),
-        headlines=[conclusion(results), conclusion_of_best(results)],
+        headlines=conclusions(results),
     )
     write_html(directory / PAGE, html)
     return directory / PAGE
@@ -48,36 +48,33 @@ def _facts(results: ComparisonResults) -> dict[str, str]:
     }
 
 
-def conclusion(results: ComparisonResults) -> str:
-    """Return who ends ahead of each baseline, by how much, and who cannot be told from it; without a
-    baseline, of each other arm."""
-    if not any(arm.valid for arm in results.arms):
-        return "No curriculum has finished yet."
-    if not results.pairs:
-        return "One engineer variant has finished: there is nothing to compare it with."
-    return _conclusions(results, "valid", "valid")
+def conclusions(results: ComparisonResults) -> list[str]:
+    """Return for each rate who ends ahead of each baseline, by how much, and who cannot be told from it;
+    without a baseline, of each other arm.
 
-
-def conclusion_of_best(results: ComparisonResults) -> str:
-    """Return the same for the optimal rate, which may differ; empty without it."""
-    return _conclusions(results, "optimal", results.best) if results.best else ""
-
-
-def _conclusions(results: ComparisonResults, rate: RateName, word: str) -> str:
+    Who is ahead or behind follows from p-values that Holm's method adjusts for the number of differences.
+    """
     pairs = [pair for pair in results.pairs if pair.minus in BASELINES] or results.pairs
-    effects = {
-        minus: {pair.arm: getattr(pair, rate) for pair in pairs if pair.minus == minus}
-        for minus in dict.fromkeys(pair.minus for pair in pairs)
-    }
-    return " ".join(_conclusion(base, word, of_base) for base, of_base in effects.items())
+    if not any(arm.valid for arm in results.arms):
+        return ["No curriculum has finished yet."]
+    if not pairs:
+        return ["One engineer variant has finished: there is nothing to compare it with."]
+    return [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
 
 
-def _conclusion(base: str, word: str, effects: Mapping[str, Effect]) -> str:
-    ordered = sorted(effects.items(), key=lambda item: -item[1].value)
-    groups = {
-        "ahead of it": [f"{name} by {estimate(effect)}" for name, effect in ordered if effect.sign > 0],
-        "behind it": [f"{name} by {estimate(effect)}" for name, effect in ordered if effect.sign < 0],
-        "not told apart from it": [name for name, effect in ordered if not effect.sign],
-    }
-    parts = [f"{group}: {listed(arms)}" for group, arms in groups.items() if arms]
-    return f"Against {base}, in {word} rate at the end: {'; '.join(parts)}."
+def _conclusion(pairs: Sequence[Pair], rate: str, word: str) -> str:
+    effects: list[Effect] = [getattr(pair, rate) for pair in pairs]
+    adjusted = holm([effect.p for effect in effects])
+    rows = sorted(zip(pairs, effects, adjusted, strict=True), key=lambda row: -row[1].value)
+    sentences = []
+    for base in dict.fromkeys(pair.minus for pair in pairs):
+        groups: dict[str, list[str]] = {"ahead of it": [], "behind it": [], "not told apart from it": []}
+        for pair, effect, p in (row for row in rows if row[0].minus == base):
+            if p < ALPHA:
+                group = "ahead of it" if effect.value > 0 else "behind it"
+                groups[group].append(f"{pair.arm} by {estimate(effect)}")
+            else:
+                groups["not told apart from it"].append(pair.arm)
+        parts = [f"{group}: {listed(arms)}" for group, arms in groups.items() if arms]
+        sentences.append(f"Against {base}, in {word} rate at the end: {'; '.join(parts)}.")
+    return " ".join(sentences)

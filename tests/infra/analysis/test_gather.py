@@ -15,7 +15,7 @@ from envgen.errors import DataError
 from flows.commands.tables import SPARED, comparison_table
 from flows.commands.terminal import fitted
 from infra.analysis import gather as gathering
-from infra.analysis.comparison.page import conclusion, write_page
+from infra.analysis.comparison.page import conclusions, write_page
 from infra.analysis.gather import Finished, gather
 from infra.analysis.results import ComparisonResults, Pair, read_comparison_results
 from infra.analysis.spec import ComparisonSpec, plan
@@ -154,14 +154,14 @@ def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults,
 
 def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, page: Page):
     headline = html.unescape(re.findall("<h1>(.*?)</h1>", page.source)[0]).replace("\u00a0", " ")
-    assert headline == conclusion(results).replace("\u00a0", " ")
+    assert headline == conclusions(results)[0].replace("\u00a0", " ")
     assert re.search(r"Against fixed, in valid rate at the end: .*checkpoint-V6", headline)
     finished = {child.name for child in results.children if child.valid is not None}
     assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page.source))
 
 
-def pair(value: float, reach: float = 0.02, minus: str = "fixed") -> Pair:
-    rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": 0.5}
+def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.001) -> Pair:
+    rest = {"error": 0.01, "freedom": 5, "seeds": 2, "p": p}
     effect = Effect(value=value, low=value - reach, high=value + reach, **rest)
     return Pair(arm="new", minus=minus, valid=effect, optimal=effect)
 
@@ -171,19 +171,24 @@ def pair(value: float, reach: float = 0.02, minus: str = "fixed") -> Pair:
     [
         ((pair(0.05, 0.04),), "Against fixed, {}: ahead of it: new by +5.0 points [+1.0, +9.0]."),
         ((pair(-0.05, 0.04),), "Against fixed, {}: behind it: new by −5.0 points [−9.0, −1.0]."),
-        ((pair(0.01, 0.04),), "Against fixed, {}: not told apart from it: new."),
+        ((pair(0.01, 0.04, p=0.5),), "Against fixed, {}: not told apart from it: new."),
         (
-            (pair(0.05, minus="old"), pair(0.01, minus="other")),
+            (pair(0.05, minus="old"), pair(0.01, minus="other", p=0.5)),
             "Against old, {}: ahead of it: new by +5.0 points [+3.0, +7.0]."
             " Against other, {}: not told apart from it: new.",
+        ),
+        (
+            (pair(0.05, p=0.03), pair(0.04, minus="random", p=0.03)),
+            "Against fixed, {}: not told apart from it: new."
+            " Against random, {}: not told apart from it: new.",
         ),
         ((), "One engineer variant has finished: there is nothing to compare it with."),
     ],
 )
-def test_only_an_interval_without_zero_puts_an_arm_ahead_or_behind(
+def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(
     results: ComparisonResults, pairs: tuple[Pair, ...], said: str
 ):
-    text = conclusion(results.model_copy(update={"pairs": pairs})).replace("\u00a0", " ")
+    text = conclusions(results.model_copy(update={"pairs": pairs}))[0].replace("\u00a0", " ")
     assert text == said.replace("{}", "in valid rate at the end")
 
 
