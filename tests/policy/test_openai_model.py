@@ -172,25 +172,22 @@ def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions
         (hangs_up, "no answer: "),
         (hangs, "no complete answer within 0.5 s"),
         (no_http, "no answer: RemoteProtocolError"),
-        (sends({"error": "slow down"}, 429), 'status 429, \'{"error": "slow down"}\'; wait, raise retries'),
+        (sends({"error": "slow"}, 429, Retry_After="0.1"), 'status 429, \'{"error": "slow"}\'; wait, raise'),
         (sends("<html>bad gateway</html>", 502), "status 502"),
         (sends("", 408), "status 408, ''"),
     ],
 )
 def test_a_failure_that_may_pass_costs_a_retry_and_then_names_endpoint_and_reason(behaviour, reason: str):
+    timeout = 0.5 if behaviour is hangs else 20
     with serving(behaviour) as server:
-        model = model_at(server.url, timeout=0.5 if behaviour is hangs else 20)
+        model = model_at(server.url, timeout=timeout)
         message = failure(model)
     assert message.startswith(f"{server.url}: model 'm': ")
     assert reason in message
     assert model.usage.requests == 2
-
-
-@pytest.mark.parametrize("behaviour", [hangs_up, sends("oops", 500), sends("", 429, Retry_After="0.1")])
-def test_a_server_that_recovers_costs_a_retry(behaviour):
     with serving(behaviour, answers("here I am")) as server:
-        model = model_at(server.url)
-        assert asked(model).text == "here I am"
+        model = model_at(server.url, timeout=timeout)
+        assert asked(model).text == "here I am", "a server that recovers"
     assert model.usage.requests == 2
 
 
