@@ -84,9 +84,9 @@ def test_an_environment_without_right_references_and_a_model_that_never_ends_are
     config.write_text(json.dumps({**json.loads(config.read_text()), "eos_token_id": None}))
     done = envwright(folder, *COMMAND, "-o", "warm", code=2)
     assert "names no token that ends an answer (eos_token_id)" in done.stderr
-    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '""\n\n\ndef'))
+    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
     done = envwright(folder, *COMMAND, "-o", "other", code=2)
-    assert "environment: module has no reference answer to 'Is " in done.stderr
+    assert "words.yaml: module: short: the reference 'no' of 'Is " in done.stderr
 
 
 def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):

@@ -38,3 +38,6 @@ def test_only_the_same_warm_start_is_continued_wherever_it_lies(
             warm_start(folder, preset, WarmStartRecipe())
     with pytest.raises(ConfigError, match="was begun with another preset, model or --set"):
         warm_start(output, preset, WarmStartRecipe(steps=7))
+    monkeypatch.setattr(type(preset.task), "reference", lambda self, instance: "")
+    with pytest.raises(ConfigError, match="environment: sums has no reference answer to 'What is"):
+        warm_start(tmp_path / "other", preset, WarmStartRecipe())
