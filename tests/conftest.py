@@ -49,6 +49,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries report what they find at the end as leaks
+
+
 @pytest.fixture(autouse=True)
 def _own_log() -> None:
     """A flow in this process makes Prefect take envwright's log over; the next test reads it all the same."""
