@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -129,7 +130,8 @@ def installed(tmp_path: Path) -> Path:
     offline = ["--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "wheel", *offline, "-w", tmp_path, sources], check=True)
     [wheel] = tmp_path.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel], check=True)
+    with ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "site")
     return tmp_path / "site"
 
 
