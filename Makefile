@@ -93,7 +93,7 @@ lock: $(LOCK)
 
 $(RUN): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 13) else "envwright needs Python 3.11 or 3.12; choose one with make PYTHON=python3.12")'
-	@echo "installing about 3 GB into $(VENV): three to ten minutes"
+	@echo "installing about 3 GB into $(VENV): two to ten minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(call prepare,$(VENV),constraints.txt)
 	sed '/^# For tests/,$$d' constraints.txt > $(VENV)/run.txt
