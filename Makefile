@@ -15,7 +15,7 @@ TORCH := $(shell sed -n '/dependency-metadata/,$$s/^version = "\(.*\)"/\1/p' pyp
 COMPILE := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-header --no-emit-package torch
 PIP := -m pip --quiet --disable-pip-version-check --no-input install --no-compile
-# What is used is compiled when it is first imported: all of it takes two minutes.
+# Modules are compiled when they are first imported; compiling all of them takes two minutes.
 unexport PYTHONDONTWRITEBYTECODE
 # $(call install,ENVIRONMENT,LIST): uv, whose pin is in each list, or pip where uv finds no index.
 define install

@@ -62,7 +62,7 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_server_answers_like_transformers_and_says_how_it_ended(
+def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ):
     for name, value in variables.items():
@@ -86,16 +86,15 @@ def test_a_server_answers_like_transformers_and_says_how_it_ended(
         answers = engine.complete([other] * 9, sampled)
         assert len({answer.text for answer in answers}) > 1, "equal conversations get answers of their own"
 
-        with pytest.raises(ModelError, match=r"maximum context length is 1000 tokens.*lower max_tokens"):
-            engine.complete([ask("x" * 990)], sampled)
-        assert engine.complete([other] * 9, sampled) == answers
-
         def kill(new) -> None:
             assert engine._child is not None
             os.killpg(engine._child.pid, signal.SIGKILL)
 
         with pytest.raises(ModelError, match="was killed by SIGKILL"):
             engine.complete([other] * 9, sampled, kill)
+        assert engine.complete([other] * 9, sampled) == answers
+        with pytest.raises(ModelError, match=r"maximum context length is 1000 tokens.*lower max_tokens"):
+            engine.complete([ask("x" * 990)], sampled)
     finally:
         engine.close()
     assert not processes_with(VLLM_CACHE_ROOT=variables["VLLM_CACHE_ROOT"])

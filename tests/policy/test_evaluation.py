@@ -26,15 +26,15 @@ def rollouts(
 
 @pytest.mark.parametrize("style", PromptStyle)
 def test_all_is_asked_at_once_in_order_and_tokens_truncation_and_progress_are_kept(style: PromptStyle):
-    model, told = Solver(INSTANCES, style), []
-    judged = evaluate(model, USUAL.load(), INSTANCES, style, GREEDY, told.append)
+    model, reported = Solver(INSTANCES, style), []
+    judged = evaluate(model, USUAL.load(), INSTANCES, style, GREEDY, reported.append)
     assert model.samplings == [GREEDY]
     assert [r.instance for r in judged] == INSTANCES
     assert all(r.verdict.valid and r.verdict.optimal and not r.truncated for r in judged)
     plans = [optimal(i) for i in INSTANCES]
     assert [r.completion for r in judged] == plans
     assert [r.completion_tokens for r in judged] == [len(plan) for plan in plans]
-    assert {i: c.text for new in told for i, c in new.items()} == dict(enumerate(plans))
+    assert {i: c.text for new in reported for i, c in new.items()} == dict(enumerate(plans))
     assert {r.truncated for r in rollouts(finish="length")} == {True}
 
 

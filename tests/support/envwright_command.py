@@ -75,7 +75,7 @@ def _command(
 
 
 def started(folder: Path, *arguments: object, **more: str) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own, as a terminal does; it prints to `command.log`."""
+    """Start a command as leader of a new process group, as a terminal does; it prints to `command.log`."""
     with open(folder / LOG, "w") as out:
         return subprocess.Popen(
             [*ENVWRIGHT, *map(str, arguments)],
@@ -96,7 +96,7 @@ def _heed() -> None:
 
 
 def wait_for(there: Callable[[], object], process: subprocess.Popen, folder: Path) -> str:
-    """Wait for something that a command which was `started` does; what it has printed by then."""
+    """Wait until `there()` is true for a running command; return its output up to then."""
     log, deadline = folder / LOG, time.monotonic() + 400
     while not there():
         assert process.poll() is None, log.read_text()
@@ -121,8 +121,8 @@ def killed_once(
 
 
 def stop_at_once(process: subprocess.Popen, number: signal.Signals, folder: Path, printed: str) -> None:
-    """Signal a command that was `started`; it ends within ten seconds, in one line after what it has
-    `printed`, and leaves no process behind."""
+    """Signal a running command: it ends within ten seconds, adds one line to its output `printed`, and leaves
+    no process behind."""
     if number is signal.SIGKILL:
         process.kill()
     else:

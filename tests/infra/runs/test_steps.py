@@ -139,7 +139,7 @@ def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
 
 
 def test_two_on_one_key_build_once(tmp_path: Path):
-    """Each has a lock of its own on the same file, as processes have."""
+    """Each opens the lock file itself, as a process would."""
     building, second_asks = threading.Event(), threading.Event()
 
     def body() -> None:
