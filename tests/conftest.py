@@ -4,9 +4,10 @@ import gc
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support.prefect_servers import prefect_server
+from support.prefect_servers import prefect_server, prefect_tables
 
 # Before anything imports torch: two threads that wait for each other beside other work are ten times slower
 # than one.
@@ -31,9 +32,16 @@ def _isolated_environment(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for all workers of pytest."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base
+
+
+@pytest.fixture(scope="session")
+def server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The API address of a Prefect server, one for each worker of pytest."""
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+    with prefect_server(tmp_path_factory.mktemp("server"), prefect_tables(shared)) as url:
         yield url
 
 

@@ -141,6 +141,7 @@ def test_the_two_searches_agree_on_boards_too_large_to_exhaust(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_the_two_searches_agree_on_ten_thousand_boards(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(solver, "LARGEST_TABLE", 1 << 16)  # what this leaves undecided is not compared

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
-from support.prefect_servers import ask, prefect_server
+from support.prefect_servers import ask, prefect_server, prefect_tables
 
 from infra.serving import reaper
 
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with prefect_server(tmp_path_factory.mktemp("server")) as url:
+def server(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with prefect_server(tmp_path_factory.mktemp("server"), prefect_tables(shared)) as url:
         yield url
 
 

@@ -8,12 +8,8 @@ from support.finished_run import SIMULATED, TRAINED, FinishedRun, finished_run
 
 
 @pytest.fixture(scope="session")
-def make_run(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], FinishedRun]:
+def make_run(request: pytest.FixtureRequest, shared: Path) -> Callable[[str], FinishedRun]:
     """The finished run of a preset, which nobody may change."""
-    base = tmp_path_factory.getbasetemp()
-    shared: Path = base.parent if hasattr(request.config, "workerinput") else base
     return lambda preset: finished_run(shared, preset, lambda: request.getfixturevalue("server"))
 
 

@@ -3,12 +3,11 @@
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 
 import pytest
 from support.envwright_command import LOG, ROOT, started, stop_at_once, wait_for
+from support.prefect_servers import copy_tables, prefect_tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 MICRO, SIMULATED = (("run", name, "--stages", "1", "--set", "epochs=500") for name in ("micro", "simulated"))
@@ -25,7 +24,7 @@ MICRO, SIMULATED = (("run", name, "--stages", "1", "--set", "epochs=500") for na
 )
 def test_a_run_that_is_told_to_end_is_gone_at_once(
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    shared: Path,
     server: str,
     command: tuple[str, ...],
     moment: str,
@@ -34,10 +33,7 @@ def test_a_run_that_is_told_to_end_is_gone_at_once(
     """One that is interrupted in training is a golden run."""
     # The simulated run starts its own server, which has to end too, on tables that are there.
     address = {"PREFECT_API_URL": server} if command is MICRO else {}
-    database = tmp_path_factory.getbasetemp() / "server0" / "prefect" / "prefect.db"
-    (tmp_path / "prefect").mkdir()
-    with closing(connect(database)) as tables, closing(connect(tmp_path / "prefect/prefect.db")) as copy:
-        tables.backup(copy)
+    copy_tables(prefect_tables(shared), tmp_path / "prefect")
     process = started(tmp_path, *command, **address)
     printed = wait_for(lambda: moment in (tmp_path / LOG).read_text(), process, tmp_path)
     stop_at_once(process, number, tmp_path, printed)

@@ -7,14 +7,16 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from sqlite3 import connect
 from typing import Any
 
 import psutil
 import pytest
 import urllib3
+from filelock import FileLock
 from urllib3.util import Retry, make_headers, parse_url
 
 
@@ -55,10 +57,31 @@ def served(command: list[str], health: str, log: Path, **environment: str) -> It
         process.wait(30)
 
 
+def prefect_tables(shared: Path) -> Path:
+    """Prefect's database before its first run, made once for all workers of pytest."""
+    home = shared / "tables"
+    with FileLock(shared / "tables.lock"):
+        if not (home / "made").exists():
+            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+            subprocess.run(
+                command, env={**os.environ, "PREFECT_HOME": str(home)}, check=True, capture_output=True
+            )
+            (home / "made").touch()
+    return home / "prefect.db"
+
+
+def copy_tables(tables: Path, home: Path) -> None:
+    """Give a server's home a database of its own; making one takes ten seconds."""
+    home.mkdir()
+    with closing(connect(tables)) as source, closing(connect(home / tables.name)) as copy:
+        source.backup(copy)
+
+
 @contextmanager
-def prefect_server(folder: Path, port: int | None = None) -> Iterator[str]:
+def prefect_server(folder: Path, tables: Path) -> Iterator[str]:
     """The API address of a Prefect server with a new database."""
-    port = port or free_port()
+    port = free_port()
+    copy_tables(tables, folder / "prefect")
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     settings = {
         "PREFECT_HOME": str(folder / "prefect"),
