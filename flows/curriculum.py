@@ -26,9 +26,9 @@ from infra.runs.steps import Stored, intact, recorded_files
 from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_machine
 from policy.grpo.train_spec import CHECKPOINT
-from tasks.data import generate, make_validation
+from tasks.data import generate, make_test, make_validation
 from tasks.design import judge, propose
-from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, summarize, train
 from tasks.publish import publish, write_manifest
 from tasks.record import record_stages, record_start, recorded, show_result
 from tasks.remote import copy_run, fetch_run, fork_run
@@ -43,13 +43,16 @@ def stage(
     validation: Stored,
     parent: int,
     variant: str,
+    test: Stored | None = None,
 ) -> tuple[CurriculumResults, dict[str, str]]:
-    """One turn of the loop: generate, train, evaluate, summarize, judge, design; publish and record.
+    """One turn of the loop: generate, train, evaluate, test, summarize, judge, design; publish and record.
 
     Returns the results so far, and where MLflow shows them."""
-    data = generate(run, number, config, validation)
+    data = generate(run, number, config, validation, test)
     checkpoint = train(run, number, data, run.model(parent))
     rollouts = evaluate_stage(run, number, checkpoint, validation)
+    if test:
+        evaluate_test(run, number, checkpoint, test)
     breakdown = summarize(run, number, run.evaluation(parent), rollouts)
     gate = judge(run, number, run.evaluation(run.best(number - 1)), rollouts)
     propose(run, number, design_context(run, number, breakdown), gate)
@@ -169,7 +172,7 @@ def _stages(run: Run) -> CurriculumResults:
     preset, engineer = run.preset, run.preset.engineer
     variant = variant_label(engineer.name, engineer.variant)
     done = _complete(run)
-    results, places, validation = _published(run, done), dict[str, str](), None
+    results, places, validation, test = _published(run, done), dict[str, str](), None, None
     if results and done:
         log.info("%d of %d stages are complete", done, preset.stages)
         show_result(run, results, places)
@@ -183,9 +186,12 @@ def _stages(run: Run) -> CurriculumResults:
         if validation is None:
             validation = make_validation(run)
             evaluate_start(run, BASE_POLICY, run.model(BASE_POLICY), validation)
+            if preset.test:
+                test = make_test(run, None, validation)
+                evaluate_test(run, BASE_POLICY, run.model(BASE_POLICY), test)
         first = "" if number else ", default config"
         log.info("stage %d (%d of %d)%s", number, number + 1, preset.stages, first)
-        results, places = stage(run, number, config, validation, run.parent(number), variant)
+        results, places = stage(run, number, config, validation, run.parent(number), variant, test)
         show_result(run, results, places)
     assert results is not None
     return results

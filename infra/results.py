@@ -101,6 +101,8 @@ class StageResult(Frozen):
     config: EnvConfig
     training: TrainingSummary
     breakdown: Breakdown
+    test: Breakdown | None = None
+    """On the test set; None without one."""
     valid_gain: Difference
     """Validation valid rate minus the base policy's."""
     optimal_gain: Difference
@@ -165,6 +167,8 @@ class CurriculumResults(Frozen):
     seed: int
     start: Breakdown
     """The base policy on the validation set, before any training."""
+    test_start: Breakdown | None = None
+    """The base policy on the test set; None without one."""
     start_seconds: float = 0.0
     """Wall time of its evaluation."""
     start_tokens: int = 0

@@ -23,21 +23,25 @@ from infra.formats import (
 from infra.results import CurriculumResults, Made
 
 BASE = "base policy"
+ON_TEST = ", test set"
+"""End of the first cell of a row with rates on the test set."""
 
 
 def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
-    """Return each rate of the base policy and after each stage, and its change since the base policy.
+    """Return each rate of the base policy and after each stage, and its change since the base policy; where
+    there is a test set, the rates on it in a row below.
 
     `best` is the environment's word for optimal answers, None without any."""
     words = rate_names(best)
-    rows: list[list[Any]] = [[BASE]]
-    for name in words:
-        rows[0] += [getattr(results.start.overall, f"{name}_rate"), None]
-    for stage in results.stages:
-        row: list[Any] = [f"after stage {stage.stage}"]
+    rows: list[list[Any]] = []
+    for stage in (None, *results.stages):
+        policy = f"after stage {stage.stage}" if stage else BASE
+        validation, test = (stage.breakdown, stage.test) if stage else (results.start, results.test_start)
+        row, below = [policy], [f"{policy}{ON_TEST}"]
         for name in words:
-            row += [getattr(stage.breakdown.overall, f"{name}_rate"), getattr(stage, f"{name}_gain")]
-        rows.append(row)
+            row += [getattr(validation.overall, f"{name}_rate"), getattr(stage, f"{name}_gain", None)]
+            below += [getattr(test.overall, f"{name}_rate"), None] if test else []
+        rows += [row, below] if test else [row]
     columns = [column for word in words.values() for column in (word, f"change of {word}, points")]
     return frame(["policy", *columns], rows)
 

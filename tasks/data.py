@@ -1,12 +1,12 @@
-"""Draw the validation set and the training instances of a stage."""
+"""Draw the validation set, the test set and the training instances of a stage."""
 
 from typing import Any
 
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.sampling import sample
-from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
-from infra.runs.run import Run, validation_instances
+from infra.runs.files import CONFIG, TEST, TRAIN_DATA, VALIDATION
+from infra.runs.run import Run
 from infra.runs.steps import Stored
 from tasks.run import log
 from tasks.step import step
@@ -22,10 +22,27 @@ def _environment(run: Run) -> dict[str, Any]:
 def make_validation(run: Run, stage: None = None) -> None:
     """Draw the validation set, the same for every curriculum of a preset."""
     preset = run.preset
-    instances = validation_instances(preset)
+    instances = preset.validation.draw(preset.task)
     log.info("validation set: %d instances", len(instances))
     origin = {"validation": preset.validation.model_dump(mode="json")}
     run.write(VALIDATION, instances, None, preset.prompt_style, origin, preset.environment)
+
+
+def _tested(run: Run, *_: Any) -> dict[str, Any]:
+    preset = run.preset
+    assert preset.test
+    return {**preset.test.content(preset.task, preset.validation), **_environment(run)}
+
+
+@step("test-set", TEST, decides=_tested)
+def make_test(run: Run, stage: None, validation: Stored) -> None:
+    """Draw or read the test set of a preset that has one, without an instance of the validation set."""
+    preset, validated = run.preset, {instance.id for instance in VALIDATION.read(validation.path)}
+    assert preset.test
+    instances = preset.test.draw(preset.task, preset.validation, frozenset(validated))
+    log.info("test set: %d instances", len(instances))
+    origin = {"test": preset.test.content(preset.task, preset.validation)}
+    run.write(TEST, instances, None, preset.prompt_style, origin, preset.environment)
 
 
 def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
@@ -34,17 +51,17 @@ def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 
 
 @step("generate", TRAIN_DATA, CONFIG, decides=_draw)
-def generate(run: Run, stage: int, config: EnvConfig, validation: Stored) -> None:
-    """Draw the training data of a stage, without an instance that is validated on or reserved."""
+def generate(run: Run, stage: int, config: EnvConfig, validation: Stored, test: Stored | None = None) -> None:
+    """Draw the training data of a stage, without an instance of validation or test set, or a reserved one."""
     preset = run.preset
     seed = preset.stage_seed(stage)
-    validated = {instance.id for instance in VALIDATION.read(validation.path)}
+    judged = [*VALIDATION.read(validation.path), *(TEST.read(test.path) if test else ())]
     instances, report = sample(
         preset.task,
         config,
         preset.instances,
         Source(seed, stage),
-        preset.task.reserved() | validated,
+        preset.task.reserved().union(instance.id for instance in judged),
         lambda line: log.info("stage %d: %s", stage, line),
     )
     # Not before: with its config a stage has begun, and what was decided on it stands.

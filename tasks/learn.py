@@ -1,4 +1,4 @@
-"""Train the policy of a stage and evaluate policies on the validation set."""
+"""Train the policy of a stage and evaluate policies on the validation set and the test set."""
 
 import os
 import sys
@@ -12,11 +12,15 @@ from infra.runs.files import (
     BREAKDOWN,
     CHANGES,
     PARTIAL_ROLLOUTS,
+    PARTIAL_TEST_ROLLOUTS,
     RESUMED,
     ROLLOUTS,
+    TEST,
+    TEST_ROLLOUTS,
     TRAINING_LOG,
     VALIDATION,
     WORK,
+    File,
 )
 from infra.runs.run import Run
 from infra.runs.steps import Stored
@@ -126,23 +130,36 @@ def _answered(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 @step("start", ROLLOUTS, BREAKDOWN, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
 def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
     """Rollouts and breakdown of the base policy."""
-    _evaluate(run, stage, policy, validation)
+    _evaluate(run, stage, policy, VALIDATION.read(validation.path))
     run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
 
 
 @step("evaluate", ROLLOUTS, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
 def evaluate_stage(run: Run, stage: int, checkpoint: Stored, validation: Stored) -> None:
     """Rollouts of a stage's checkpoint on the validation set."""
-    _evaluate(run, stage, checkpoint, validation)
+    _evaluate(run, stage, checkpoint, VALIDATION.read(validation.path))
 
 
-def _evaluate(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
-    preset, instances, style = run.preset, VALIDATION.read(validation.path), run.preset.prompt_style
-    log_path, partial = run.log("engine", stage), run.folder(stage) / PARTIAL_ROLLOUTS
+@step("test", TEST_ROLLOUTS, decides=_answered, unfinished=PARTIAL_TEST_ROLLOUTS)
+def evaluate_test(run: Run, stage: int, policy: Stored, test: Stored) -> None:
+    """Rollouts of a stage's checkpoint, or of the base policy, on the test set."""
+    _evaluate(run, stage, policy, TEST.read(test.path), TEST_ROLLOUTS, PARTIAL_TEST_ROLLOUTS)
+
+
+def _evaluate(
+    run: Run,
+    stage: int,
+    policy: Stored,
+    instances: list[Any],
+    file: File[Any] = ROLLOUTS,
+    unfinished: str = PARTIAL_ROLLOUTS,
+) -> None:
+    preset, style = run.preset, run.preset.prompt_style
+    log_path, partial = run.log("engine", stage), run.folder(stage) / unfinished
     model = answering(str(policy.path), preset.task, instances, style, preset.engine, log_path)
     decides, tokens = {"model": policy.sha256, **preset.engine.decides}, preset.max_answer_tokens
     rollouts = rollouts_of(model, decides, partial, preset.task, instances, style, tokens)
-    run.write(ROLLOUTS, rollouts, stage, style, preset.environment)
+    run.write(file, rollouts, stage, style, preset.environment)
 
 
 @step("summarize", BREAKDOWN, CHANGES)

@@ -6,6 +6,7 @@ from typing import Any
 from prefect import task
 
 from engineer.gate import BASE_POLICY
+from envgen.breakdown import Breakdown
 from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
 from infra.config.versions import code_version, library_versions, machine
@@ -20,11 +21,14 @@ from infra.runs.files import (
     RESULTS,
     RESUMED,
     ROLLOUTS,
+    TEST_ROLLOUTS,
     TRAINING_LOG,
+    File,
 )
 from infra.runs.run import Run
-from infra.runs.steps import read_record, read_records
+from infra.runs.steps import read_records
 from policy.evaluation import gains
+from policy.rollouts import breakdown_of
 from tasks.run import lost, task_options
 
 
@@ -67,7 +71,7 @@ def _manifest(run: Run, number: int) -> dict[str, Any]:
         **_step_facts(run, number),
         "tokens": {
             "training": sum(run.read(TRAINING_LOG, number)["completion_tokens"]),
-            "evaluation": sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, number)),
+            **{purpose: _tokens(run, file, number) for purpose, file in _answers(run).items()},
             "engineer_prompt": proposal.prompt_tokens,
             "engineer_completion": proposal.completion_tokens,
         },
@@ -93,7 +97,6 @@ def _step_facts(run: Run, number: int) -> dict[str, Any]:
 def results_with(run: Run, number: int) -> CurriculumResults:
     """The published results of the stages before `number`, and that stage."""
     preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
-    evaluated = read_record(run.folder(BASE_POLICY), "start")
     # A person decides on a proposal after its stage was published.
     decided = [result.model_copy(update={"decision": run.decision(result.stage)}) for result in earlier]
     return CurriculumResults(
@@ -103,10 +106,24 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         variant=preset.engineer.variant,
         seed=preset.seed,
         start=run.read(BREAKDOWN, BASE_POLICY),
-        start_seconds=evaluated.seconds if evaluated else 0.0,
-        start_tokens=sum(rollout.completion_tokens for rollout in run.read(ROLLOUTS, BASE_POLICY)),
+        test_start=_test_breakdown(run, BASE_POLICY),
+        start_seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
+        start_tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
         stages=(*decided, _stage_result(run, number)),
     )
+
+
+def _answers(run: Run) -> dict[str, File[Any]]:
+    """Return the rollouts that each stage has, by their purpose."""
+    return {"evaluation": ROLLOUTS, **({"test": TEST_ROLLOUTS} if run.preset.test else {})}
+
+
+def _tokens(run: Run, file: File[Any], stage: int) -> int:
+    return sum(rollout.completion_tokens for rollout in run.read(file, stage))
+
+
+def _test_breakdown(run: Run, stage: int) -> Breakdown | None:
+    return breakdown_of(run.preset.task, run.read(TEST_ROLLOUTS, stage)) if run.preset.test else None
 
 
 def _stage_result(run: Run, stage: int) -> StageResult:
@@ -119,6 +136,7 @@ def _stage_result(run: Run, stage: int) -> StageResult:
         config=run.read(CONFIG, stage),
         training=_training(run, stage),
         breakdown=run.read(BREAKDOWN, stage),
+        test=_test_breakdown(run, stage),
         valid_gain=valid,
         optimal_gain=optimal,
         designed_valid_gain=designed[0],

@@ -36,7 +36,7 @@ def step(
     for the manifest.
 
     `writes` are its files, or the name of a folder. `unfinished` names what it keeps beside them while it is
-    not done, and need not do again if it is cut off.
+    not done, and need not do again if it is cut off. A value that is None is no part of the key.
     """
 
     def decorate(body: Body) -> Callable[..., Any]:
@@ -45,7 +45,8 @@ def step(
         @task(name=name, cache_policy=NO_CACHE, retries=1, retry_condition_fn=_model_ended)
         @wraps(body)
         def cached(run: Run, stage: int | None = None, *values: Any) -> Any:
-            inputs = dict(zip(names, map(_content, values), strict=True))
+            passed = zip(names, values, strict=False)
+            inputs = {name: _content(value) for name, value in passed if value is not None}
             record = run_step(
                 run.folder(stage),
                 name,

@@ -8,7 +8,6 @@ from envgen.environment import wrong_reference
 from envgen.errors import ChildError, ConfigError, ModelError, excerpt
 from envgen.files import canonical_json
 from infra.config.preset import TUNING_SEED, Preset
-from infra.runs.run import validation_instances
 from policy.child import run_child
 from policy.grpo.train_spec import TrainingSettings, last_checkpoint
 from policy.warm_start import RATES, Taught, WarmStartRecipe, WarmStartSpec, evaluation_instances
@@ -75,14 +74,12 @@ def _check_references(spec: WarmStartSpec, instances: list[Any]) -> None:
 
 def held_out(preset: Preset) -> frozenset[str]:
     """Ids of the instances that the policy is never taught: what the environment reserves, as a benchmark,
-    and the preset's validation and tuning sets."""
-    tuning = preset.validation.model_copy(update={"seed": TUNING_SEED})
-    unseen = [
-        instance.id
-        for each in (preset, preset.model_copy(update={"validation": tuning}))
-        for instance in validation_instances(each)
-    ]
-    return preset.task.reserved().union(unseen)
+    and the preset's validation, tuning and test sets."""
+    task, validation = preset.task, preset.validation
+    tuning = validation.model_copy(update={"seed": TUNING_SEED}).draw(task)
+    validated = frozenset(instance.id for instance in validation.draw(task))
+    test = preset.test.draw(task, validation, validated) if preset.test else []
+    return task.reserved().union(validated, (instance.id for instance in [*tuning, *test]))
 
 
 def _check_same(work: Path, spec: WarmStartSpec) -> None:

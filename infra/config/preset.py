@@ -3,7 +3,6 @@
 import difflib
 import json
 import re
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from engineer.context import VARIANTS
 from engineer.engineers.registry import find_engineer, resolve
 from engineer.spec import EngineerSpec
-from envgen.config import SHARE, EnvConfig
+from envgen.config import EnvConfig
 from envgen.environment import Environment
 from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
 from envgen.frozen import Frozen
@@ -21,6 +20,7 @@ from envgen.seeds import Seed
 from envgen.space import Space
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
+from infra.config.sets import TestSpec, ValidationSpec
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import is_simulated, max_positions, prompt_tokens, was_taught_compact
@@ -37,45 +37,6 @@ TUNING_SEED = 20_270
 set."""
 
 
-class ValidationSpec(Frozen, use_attribute_docstrings=True):
-    """The fixed validation set: for each stratum the same number of instances of every combination of
-    knobs."""
-
-    grid: dict[str, tuple[float, ...]] = {}
-    """Knob -> its values; one that is left out has the middle of its range."""
-    instances: int = Field(default=17, ge=1, le=100_000)
-    """Instances of each stratum and combination."""
-    strata: tuple[str, ...] = ()
-    """Names of strata; all of the space if left out."""
-    seed: Seed = 20_260
-    """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
-
-    def parts(self, space: Space) -> list[tuple[str, EnvConfig, int]]:
-        """(purpose, config, count) of each part of the set; ValueError if it does not fit the space."""
-        names = {knob.name: knob for knob in space.knobs}
-        for name, values in self.grid.items():
-            if name not in names:
-                raise ValueError(f"grid.{name}: there is no such knob; known are {', '.join(names)}")
-            if not values:
-                raise ValueError(f"grid.{name}: has no values; give one, or leave the knob out")
-            low, high = names[name].widest
-            if outside := [value for value in values if not low <= value <= high]:
-                problem = f"{outside[0]:g} is outside of the space, {low:g} to {high:g}; move it inside"
-                raise ValueError(f"grid.{name}: {problem}")
-        parts = []
-        for name in self.strata or space.names:
-            if name not in space.names:
-                raise ValueError(f"strata: {name!r} is none of {', '.join(space.names)}")
-            knobs = {knob.name: (knob.low + knob.high) / 2 for knob in space[name].knobs}
-            grid = {knob: values for knob, values in self.grid.items() if knob in knobs}
-            for values in product(*grid.values()):
-                part = {SHARE: 1.0, **knobs, **dict(zip(grid, values, strict=True))}
-                purpose = "-".join(["validation", *map(str, values), name])
-                config = EnvConfig.model_validate({space.key: {name: part}})
-                parts.append((purpose, config, self.instances))
-        return parts
-
-
 class Preset(Frozen, use_attribute_docstrings=True):
     """A curriculum: policy, environment, training, engineer."""
 
@@ -90,7 +51,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id, whose commit is
     fixed when a run begins."""
     seed: Seed = 0
-    """Seed of everything random but the validation set. The same preset and seed give the same data sets."""
+    """Seed of everything random but validation and test set. A preset and a seed give the same data sets."""
     stage0_seed: Seed | None = None
     """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
@@ -109,6 +70,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """Environment config of stage 0."""
     validation: ValidationSpec = ValidationSpec()
     """The fixed set that every policy is judged on."""
+    test: TestSpec | None = None
+    """A set that every policy answers too, and that neither engineer nor gate sees; none if left out."""
     engine: EngineConfig = EngineConfig()
     """What generates answers outside of training."""
     rewards: RewardWeights = DEFAULT_WEIGHTS
@@ -245,6 +208,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         deciding_options(preset.trl, preset.training, process_count(preset.training))
         preset = preset.model_copy(update={"engineer": resolve(preset.engineer, preset.space, preset.stages)})
         parts = preset.validation.parts(preset.space)
+        if preset.test and preset.test.fixed(preset.task) is None:
+            parts += preset.test.like(preset.validation).parts(preset.space, "test")
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
         preset.check_lengths()

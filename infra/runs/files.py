@@ -87,12 +87,15 @@ CURRICULUM = _json_file("curriculum.json", Curriculum, _NO_RUN, "move the direct
 RESULTS = _json_file("results.json", CurriculumResults, _NO_RUN)
 REPORT = File("report.html", read_text, write_html)
 VALIDATION = File("validation.parquet", read_dataset, write_dataset, keep=2, stored=True)
+TEST = File("test.parquet", read_dataset, write_dataset, keep=2, stored=True)
 
 # Of a stage, and of the evaluation of the base policy.
 ROLLOUTS = File("rollouts.parquet", read_rollouts, write_rollouts, keep=8, stored=True)
 BREAKDOWN = _json_file("breakdown.json", Breakdown)
 PARTIAL_ROLLOUTS = "rollouts.partial.jsonl"
 """Answers of an evaluation that was cut off."""
+TEST_ROLLOUTS = File("test_rollouts.parquet", read_rollouts, write_rollouts, keep=8, stored=True)
+PARTIAL_TEST_ROLLOUTS = "test_rollouts.partial.jsonl"
 
 # Of a stage.
 CONFIG = _json_file("config.json", EnvConfig)

@@ -7,16 +7,29 @@ from pathlib import Path
 
 from envgen.files import sync_directory
 from infra.config.preset import Preset
-from infra.runs.files import CURRICULUM, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS, WORK
+from infra.runs.files import (
+    CURRICULUM,
+    ENGINEER_STATE,
+    GATE,
+    MANIFEST,
+    PROPOSAL,
+    REPORT,
+    RESULTS,
+    TEST,
+    TEST_ROLLOUTS,
+    WORK,
+)
 from infra.runs.run import Run, new_curriculum
 
 SHARED = "shared"
 """Name of the run whose stage 0 the runs of a comparison start from."""
-_OWN = shutil.ignore_patterns(
+_OWN = (
     *(file.name for file in (CURRICULUM, RESULTS, REPORT, MANIFEST, GATE, PROPOSAL, ENGINEER_STATE)),
     *("engineer.json", "mlflow.json", "logs", WORK, "*.lock", ".*.partial"),
 )
 """What a run does not share: what its gate and its engineer said, its records, logs and locks."""
+_TEST = (TEST.name, TEST_ROLLOUTS.name, "test-set.json", "test.json")
+"""Test set, rollouts and records of their steps: shared by runs that have a test set."""
 
 
 def fork(source: Path, target: Path, preset: Preset) -> None:
@@ -28,7 +41,8 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
         return
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(source, partial, ignore=_OWN, copy_function=_link)
+    ignored = shutil.ignore_patterns(*_OWN, *(() if preset.test else _TEST))
+    shutil.copytree(source, partial, ignore=ignored, copy_function=_link)
     curriculum = new_curriculum(target.name, preset, Run(directory=source).commit)
     Run(directory=partial).write(CURRICULUM, curriculum)
     os.replace(partial, target)

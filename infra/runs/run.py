@@ -11,7 +11,7 @@ from envgen.environment import Source
 from envgen.errors import RunDirectoryError
 from envgen.files import check_unused, digest, file_digest
 from envgen.frozen import Frozen
-from envgen.sampling import attainable, sample
+from envgen.sampling import attainable
 from infra.config.dotted import leaves
 from infra.config.preset import Preset
 from infra.results import Decision
@@ -23,6 +23,7 @@ from infra.runs.files import (
     MANIFEST,
     PROPOSAL,
     ROLLOUTS,
+    TEST,
     VALIDATION,
     Curriculum,
     File,
@@ -149,8 +150,10 @@ class Run(Frozen):
         return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
 
     def held_out(self) -> frozenset[str]:
-        """Return the ids that training must not see: validation set, and what the environment reserves."""
-        return self.preset.task.reserved().union(instance.id for instance in self.read(VALIDATION))
+        """Return the ids that training must not see: validation set, test set, and what the environment
+        reserves."""
+        sets = [self.read(file) for file in ((VALIDATION, TEST) if self.preset.test else (VALIDATION,))]
+        return self.preset.task.reserved().union(instance.id for part in sets for instance in part)
 
     def possible(self, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         """Return the nearest config that the instances of a stage can be drawn from, and the changes."""
@@ -161,16 +164,6 @@ class Run(Frozen):
 @lru_cache(10_000)
 def _file_digest(path: Path, state: tuple[int, ...]) -> str:
     return file_digest(path)
-
-
-def validation_instances(preset: Preset) -> list[Any]:
-    """Draw the validation set of a preset, without instances that the environment reserves."""
-    instances: list[Any] = []
-    for purpose, config, count in preset.validation.parts(preset.space):
-        excluded = preset.task.reserved().union(instance.id for instance in instances)
-        source = Source(preset.validation.seed, purpose=purpose)
-        instances += sample(preset.task, config, count, source, excluded)[0]
-    return instances
 
 
 def default_name(preset: Preset) -> str:
@@ -255,4 +248,5 @@ def _held(preset: Preset, free: set[str]) -> dict[str, Any]:
         "trl": options.pop("trl"),
         "training": options,
     }
-    return {field: value for field, value in fields.items() if field not in free}
+    absent = {"test"} if preset.test is None else set[str]()
+    return {field: value for field, value in fields.items() if field not in free | absent}

@@ -20,10 +20,12 @@ from policy.checkpoints import model_identity
 
 CODE_VERSIONS = {
     "validation": 2,
+    "test-set": 1,
     "start": 5,
     "generate": 2,
     "train": 6,
     "evaluate": 4,
+    "test": 1,
     "summarize": 5,
     "gate": 1,
     "engineer": 4,

@@ -15,7 +15,7 @@ import fsspec
 from envgen.errors import ConfigError, install
 from envgen.files import atomic_path, is_unused, move_directory
 from infra.config.settings import without_password
-from infra.runs.files import CURRICULUM, DECISION, MANIFEST, REPORT, RESULTS, VALIDATION, WORK
+from infra.runs.files import CURRICULUM, DECISION, MANIFEST, REPORT, RESULTS, TEST, VALIDATION, WORK
 from infra.runs.steps import RECORDS
 
 _IDS = "mlflow.json"
@@ -62,7 +62,8 @@ def push(directory: Path, remote: str) -> int:
     were sent. RemoteError if another run of this name is there."""
     there = _open(remote, directory.name)
     _check_same_run(there, directory)
-    names = [CURRICULUM.name, VALIDATION.name, f"{RECORDS}/validation.json", *_files(directory, "start")]
+    records = [f"{RECORDS}/{step}.json" for step in ("validation", "test-set")]
+    names = [CURRICULUM.name, VALIDATION.name, TEST.name, *records, *_files(directory, "start")]
     for path in sorted(directory.glob(f"stage-*/{MANIFEST.name}")):
         stage, manifest = path.parent.name, f"{path.parent.name}/{MANIFEST.name}"
         if there.read(manifest) == path.read_bytes():

@@ -17,7 +17,8 @@ from pydantic_core import PydanticUndefined
 from engineer.spec import EngineerSpec
 from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
-from infra.config.preset import PRESETS, Preset, ValidationSpec
+from infra.config.preset import PRESETS, Preset
+from infra.config.sets import TestSpec, ValidationSpec
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_spec import TrainingSettings
@@ -31,6 +32,13 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
         "The environment and its options: [Environments](environments.md).",
     ),
     ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
+    (
+        "test",
+        TestSpec,
+        "Other instances that every checkpoint answers and that training, engineer and gate never see, in the"
+        " strata and the grid of the validation set. At most one of `instances`, `file` and `suite`; `test:"
+        " {}` takes the defaults.",
+    ),
     ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
     (
         "engine",

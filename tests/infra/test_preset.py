@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.boards import boards_config, sample_boards
 from support.presets import EVERY
 
+from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.mapf.space import Options, space_of
 from envgen.yaml_files import read_env_config
 from infra.config.dotted import parse_override
-from infra.config.preset import PRESETS, Preset, ValidationSpec, load_preset, shipped_presets
+from infra.config.preset import PRESETS, Preset, load_preset, shipped_presets
+from infra.config.sets import ValidationSpec
 
 SMALL = """
 name: small
@@ -126,6 +129,48 @@ def test_validation_holds_the_same_number_of_every_class():
         "validation-5",
         {"data_ratio": 1.0, "hole_ratio": 0.25, "wait_ratio": 0.5},
     )
+
+
+def test_a_test_set_is_other_instances_of_the_strata_and_the_grid_of_the_validation_set(file: Path):
+    def drawn(**overrides: Any) -> list[tuple[str, dict[str, float], int]]:
+        preset = load_preset(str(file), {"validation.instances": 3, **overrides})
+        assert preset.test
+        return [
+            (purpose, dict(config.strata[purpose.rpartition("-")[2]]), count)
+            for purpose, config, count in preset.test.like(preset.validation).parts(preset.space, "test")
+        ]
+
+    middle = {"data_ratio": 1.0, "hole_ratio": 0.25, "wait_ratio": 0.5}
+    assert drawn(test={}) == [("test-3", middle, 3), ("test-4", middle, 3)]
+    assert [count for _, _, count in drawn(**{"test.instances": 5})] == [5, 5]
+    assert drawn(**{"test.seed": 4, "validation.strata": ["4"]}) == [("test-4", middle, 3)]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ({"instances": 5, "suite": True}, "instances and suite are set; expected at most one of them"),
+        ({"instances": 0}, "test.instances: Input should be greater than or equal to 1 (got 0)"),
+        ({"suite": True}, "test.suite: mapf-frozenlake has no benchmark instance with these options; leave"),
+        ({"file": "none.parquet"}, "/none.parquet: no such file; check the path"),
+        ({"file": "empty.parquet"}, "/empty.parquet: holds no instance; give another data set"),
+        ({"file": "sums.parquet"}, "/sums.parquet: holds instances of sums; give a data set of mapf-frozen"),
+        ({"file": "large.parquet"}, "/large.parquet: '9' is none of the strata 3, 4; leave its instances"),
+    ],
+)
+def test_a_test_set_that_does_not_fit_is_refused_when_the_preset_is_loaded(
+    file: Path, test: dict[str, Any], expected: str
+):
+    sums = load_preset("micro-sums")
+    questions = sums.validation.draw(sums.task)[:1]
+    write_dataset(file.parent / "sums.parquet", questions, "plain", {}, sums.environment)
+    write_dataset(file.parent / "empty.parquet", [], "compact", {})
+    write_dataset(
+        file.parent / "large.parquet", sample_boards(boards_config({9: (1, 0, 0)}), 1), "compact", {}
+    )
+    said = complaint(str(file), {"test": test})
+    assert expected in said
+    assert said.startswith("test")
 
 
 BROKEN = [

@@ -18,14 +18,14 @@ from flows.cli import app
 from infra.config.preset import Preset, load_preset
 from infra.export.write import export
 from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
-from infra.runs.run import Run, new_curriculum, validation_instances
+from infra.runs.run import Run, new_curriculum
 
 
 def made_run(folder: Path, preset: Preset) -> Run:
     """A run as far as an export reads it: validation set, config and training data of stage 0."""
     run = Run(directory=folder / "a run 1")
     run.write(CURRICULUM, new_curriculum(run.name, preset))
-    held = validation_instances(preset)
+    held = preset.validation.draw(preset.task)
     run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.environment)
     ids = preset.task.reserved().union(one.id for one in held)
     instances = sample(preset.task, preset.default_config, 16, Source(0), ids)[0]

@@ -12,7 +12,6 @@ from envgen.mapf.prompts import PromptStyle
 from envgen.seeds import generator
 from envgen.space import Space
 from infra.config.preset import TINY_DESIGN_TOKENS, load_preset
-from infra.runs.run import validation_instances
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import TransformersModel
 from policy.evaluation import evaluate
@@ -35,7 +34,7 @@ def solver() -> TransformersModel:
 def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     preset = load_preset("tiny")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    instances = validation_instances(preset)
+    instances = preset.validation.draw(preset.task)
     rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, sampling)
     counts = breakdown_of(USUAL.load(), rollouts).overall
     parts = counts.split("wait_required")
@@ -62,7 +61,9 @@ def test_it_knows_larger_maps_and_more_agents(base):
 def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_ever(solver):
     preset = load_preset("tiny-puzzles")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    rollouts = evaluate(solver, preset.task, validation_instances(preset), preset.prompt_style, sampling)
+    rollouts = evaluate(
+        solver, preset.task, preset.validation.draw(preset.task), preset.prompt_style, sampling
+    )
     counts = breakdown_of(preset.task, rollouts).strata
     rates = [counts[name].valid / counts[name].n for name in preset.space.names]
     assert len(rates) == 9

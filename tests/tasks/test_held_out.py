@@ -9,15 +9,19 @@ from envgen.errors import ChildError, ConfigError
 from envgen.files import write_json
 from envgen.mapf.benchmark import suite_identities
 from infra.config.preset import TUNING_SEED, load_preset
-from infra.runs.run import validation_instances
 from policy.warm_start import WarmStartRecipe, WarmStartSpec
 from tasks.warm_start import held_out, warm_start
 
 
-def test_no_board_of_a_validation_or_tuning_set_or_of_the_benchmark_suite_is_taught():
-    unseen = held_out(load_preset("tiny"))
+def test_no_board_of_a_validation_tuning_or_test_set_or_of_the_benchmark_suite_is_taught():
+    tested = load_preset("tiny", {"test.instances": 2})
+    unseen = held_out(tested)
+    assert tested.test
+    test = tested.test.draw(tested.task, tested.validation, frozenset())
+    assert {instance.id for instance in test} <= unseen
     for settings in ({}, {"validation.seed": TUNING_SEED}):
-        judged = {instance.problem.id for instance in validation_instances(load_preset("tiny", settings))}
+        preset = load_preset("tiny", settings)
+        judged = {instance.problem.id for instance in preset.validation.draw(preset.task)}
         assert judged
         assert judged <= unseen
     assert suite_identities(2) <= unseen

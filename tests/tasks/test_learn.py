@@ -18,8 +18,8 @@ from policy.child import PROGRESS
 from policy.grpo import training
 from policy.grpo.train_spec import TrainSpec
 from tasks import learn
-from tasks.data import make_validation
-from tasks.learn import evaluate_start, train
+from tasks.data import make_test, make_validation
+from tasks.learn import evaluate_start, evaluate_test, train
 from tasks.run import close_engine, engine
 
 
@@ -28,7 +28,7 @@ from tasks.run import close_engine, engine
 def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = Run(directory=tmp_path, chosen=load_preset("micro", {"validation.instances": 1}))
+    run = Run(directory=tmp_path, chosen=load_preset("micro", {"validation.instances": 1, "test": {}}))
     seen = []
 
     def trainer(*given: object, **named: object) -> None:
@@ -38,8 +38,12 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
 
     monkeypatch.setattr(learn, "run_child", trainer)
     try:
-        evaluate_start.fn(run, BASE_POLICY, run.model(BASE_POLICY), make_validation.fn(run))
+        base, validation = run.model(BASE_POLICY), make_validation.fn(run)
+        evaluate_start.fn(run, BASE_POLICY, base, validation)
+        first = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
+        evaluate_test.fn(run, BASE_POLICY, base, make_test.fn(run, None, validation))
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
+        assert asked is first
         assert asked.pid is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
         assert not list(run.folder(BASE_POLICY).glob("*.partial*"))

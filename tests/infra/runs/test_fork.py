@@ -7,7 +7,7 @@ from infra.config.preset import load_preset
 from infra.runs import fork as forking
 from infra.runs.fork import fork
 from infra.runs.run import open_run
-from infra.runs.steps import run_step
+from infra.runs.steps import intact, run_step
 
 STEPS = {
     "": {"validation": ("validation.parquet",)},
@@ -73,6 +73,21 @@ def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_red
     assert not any(finish(run, "stage-00", step) for step in OWN)
     opened = open_run(run, PRESET)
     assert (opened.name, opened.preset) == ("random-s7", PRESET)
+
+
+def test_the_test_set_and_its_rollouts_are_shared_by_runs_that_have_one(shared: Path, tmp_path: Path):
+    made = ("", "test-set", "test.parquet"), ("stage-00", "test", "test_rollouts.parquet")
+
+    def done(run: Path, part: str, step: str, name: str) -> bool:
+        return run_step(run / part, step, {}, (name,), lambda: (run / part / name).touch()).reused  # type: ignore[func-returns-value]
+
+    for each in made:
+        done(shared, *each)
+    fork(shared, tmp_path / "with", load_preset("micro", {"test": {}}))
+    assert all(done(tmp_path / "with", *each) for each in made)
+    fork(shared, tmp_path / "without", PRESET)
+    assert not list((tmp_path / "without").rglob("*test*"))
+    assert intact(tmp_path / "without" / "stage-00")
 
 
 @pytest.mark.parametrize("name", ["rollouts.parquet", "checkpoint/weights"])

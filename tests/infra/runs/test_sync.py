@@ -52,6 +52,7 @@ def run(tmp_path: Path) -> Path:
     open_run(directory, preset())
     for folder, step, name in (
         ("", "validation", "validation.parquet"),
+        ("", "test-set", "test.parquet"),
         ("start", "start", "rollouts.parquet"),
     ):
         write_text(directory / folder / name, step)

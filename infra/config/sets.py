@@ -1,0 +1,165 @@
+"""The validation set and the test set of a preset: which instances they hold, and how they are drawn."""
+
+import logging
+from itertools import product
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from envgen.config import SHARE, EnvConfig
+from envgen.dataset import environment_of, read_dataset
+from envgen.environment import Environment, Source
+from envgen.errors import ConfigError, DataError
+from envgen.files import file_digest
+from envgen.frozen import Frozen
+from envgen.sampling import sample
+from envgen.seeds import Seed
+from envgen.space import Space
+
+log = logging.getLogger("envwright")
+MOST = 100_000
+"""Largest number of instances of a stratum and combination."""
+
+
+class ValidationSpec(Frozen, use_attribute_docstrings=True):
+    """The fixed validation set: for each stratum the same number of instances of every combination of
+    knobs."""
+
+    grid: dict[str, tuple[float, ...]] = {}
+    """Knob -> its values; one that is left out has the middle of its range."""
+    instances: int = Field(default=17, ge=1, le=MOST)
+    """Instances of each stratum and combination."""
+    strata: tuple[str, ...] = ()
+    """Names of strata; all of the space if left out."""
+    seed: Seed = 20_260
+    """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
+
+    def parts(self, space: Space, name: str = "validation") -> list[tuple[str, EnvConfig, int]]:
+        """(purpose, config, count) of each part of the set `name`; ValueError if it does not fit the
+        space."""
+        names = {knob.name: knob for knob in space.knobs}
+        for knob, values in self.grid.items():
+            if knob not in names:
+                raise ValueError(f"grid.{knob}: there is no such knob; known are {', '.join(names)}")
+            if not values:
+                raise ValueError(f"grid.{knob}: has no values; give one, or leave the knob out")
+            low, high = names[knob].widest
+            if outside := [value for value in values if not low <= value <= high]:
+                problem = f"{outside[0]:g} is outside of the space, {low:g} to {high:g}; move it inside"
+                raise ValueError(f"grid.{knob}: {problem}")
+        parts = []
+        for stratum in self.strata or space.names:
+            if stratum not in space.names:
+                raise ValueError(f"strata: {stratum!r} is none of {', '.join(space.names)}")
+            knobs = {knob.name: (knob.low + knob.high) / 2 for knob in space[stratum].knobs}
+            grid = {knob: values for knob, values in self.grid.items() if knob in knobs}
+            for values in product(*grid.values()):
+                part = {SHARE: 1.0, **knobs, **dict(zip(grid, values, strict=True))}
+                purpose = "-".join([name, *map(str, values), stratum])
+                config = EnvConfig.model_validate({space.key: {stratum: part}})
+                parts.append((purpose, config, self.instances))
+        return parts
+
+    def draw(
+        self, environment: Environment, name: str = "validation", held_out: frozenset[str] = frozenset()
+    ) -> list[Any]:
+        """Return the instances of the set `name`, without ids that are held out or that the environment
+        reserves; ShortageError if a part has too few."""
+        instances: list[Any] = []
+        for purpose, config, count in self.parts(environment.space, name):
+            excluded = environment.reserved().union(held_out, (instance.id for instance in instances))
+            instances += sample(environment, config, count, Source(self.seed, purpose=purpose), excluded)[0]
+        return instances
+
+
+class TestSpec(Frozen, use_attribute_docstrings=True):
+    """The test set, which every policy answers, and which neither engineer nor gate sees."""
+
+    instances: int | None = Field(default=None, ge=1, le=MOST)
+    """Instances of each stratum and combination of the validation set; as many as there if left out."""
+    seed: Seed = 20_265
+    """Seed of a test set that is drawn."""
+    file: str = ""
+    """Parquet data set of this environment to use instead; a relative path starts from the folder of the
+    preset."""
+    suite: bool = False
+    """Use the benchmark suite of the environment instead, in the strata of the preset."""
+
+    @field_validator("file")
+    @classmethod
+    def _absolute(cls, file: str, info: ValidationInfo) -> str:
+        return str((Path((info.context or {}).get("folder", ".")) / file).resolve()) if file else ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        named = {"instances": self.instances, "file": self.file, "suite": self.suite}
+        if len(chosen := [name for name, value in named.items() if value]) > 1:
+            raise ValueError(f"{' and '.join(chosen)} are set; expected at most one of them, leave one out")
+        return self
+
+    def like(self, validation: ValidationSpec) -> ValidationSpec:
+        """Return the strata and the grid of a validation set with size and seed of this set."""
+        size = self.instances or validation.instances
+        return validation.model_copy(update={"instances": size, "seed": self.seed})
+
+    def content(self, environment: Environment, validation: ValidationSpec) -> dict[str, Any]:
+        """Return what decides the instances: the digest of file or suite, or how the set is drawn."""
+        if self.file:
+            return {"file": file_digest(Path(self.file))}
+        if self.suite:
+            return {"suite": environment.benchmark.digest}
+        return {"spec": self.like(validation).model_dump(mode="json")}
+
+    def fixed(self, environment: Environment) -> list[Any] | None:
+        """Return the instances of file or suite, each once; None for a set that is drawn. ConfigError if
+        there are none, or if they are no instances of the environment."""
+        if not (self.file or self.suite):
+            return None
+        instances = self._read(environment) if self.file else _suite(environment)
+        return list({instance.id: instance for instance in instances}.values())
+
+    def draw(
+        self, environment: Environment, validation: ValidationSpec, validated: frozenset[str]
+    ) -> list[Any]:
+        """Return the test set without the ids of the validation set; ConfigError if nothing is left,
+        ShortageError if the environment has too few instances."""
+        instances = self.fixed(environment)
+        if instances is None:
+            return self.like(validation).draw(environment, "test", validated)
+        unseen = [instance for instance in instances if instance.id not in validated]
+        field = "test.file" if self.file else "test.suite"
+        if not unseen:
+            remedy = "give other instances, or another validation.seed"
+            raise ConfigError(f"{field}: all {len(instances)} are in the validation set; {remedy}")
+        if left_out := len(instances) - len(unseen):
+            log.info("%s: %d of %d are in the validation set: left out", field, left_out, len(instances))
+        return unseen
+
+    def _read(self, environment: Environment) -> list[Any]:
+        path, names = Path(self.file), environment.space.names
+        try:
+            name, instances = environment_of(path).load().name, read_dataset(path)
+        except DataError as error:
+            raise ConfigError(f"test.file: {error}") from None
+        if name != environment.name:
+            problem = f"holds instances of {name}; give a data set of {environment.name}"
+        elif not instances:
+            problem = "holds no instance; give another data set"
+        elif others := [instance.stratum for instance in instances if instance.stratum not in names]:
+            problem = f"{others[0]!r} is none of the strata {', '.join(names)}; leave its instances out"
+        else:
+            return instances
+        raise ConfigError(f"test.file: {path}: {problem}")
+
+
+def _suite(environment: Environment) -> list[Any]:
+    """Return the instances of the benchmark suite that the environment reserves, in strata of its space."""
+    items = environment.benchmark.suite() if environment.benchmark else []
+    instances, names = [item.instance for item in items], environment.space.names
+    reserved = environment.reserved()
+    if suite := [each for each in instances if each.id in reserved and each.stratum in names]:
+        return suite
+    suite = "has no benchmark suite" if not items else "has no benchmark instance with these options"
+    problem = f"{environment.name} {suite}"
+    raise ConfigError(f"test.suite: {problem}; leave it out, or give test.instances or test.file")

@@ -1,0 +1,196 @@
+"""The test set: apart from validation and training, answered by every policy, seen by no engineer."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flows.curriculum
+from engineer.gate import BASE_POLICY
+from engineer.prompt import design_prompt
+from envgen.dataset import write_dataset
+from envgen.errors import ConfigError
+from envgen.mapf.benchmark import suite_identities
+from infra import tables
+from infra.config.preset import load_preset
+from infra.results import CurriculumResults
+from infra.runs.context import design_context
+from infra.runs.files import (
+    BREAKDOWN,
+    CHANGES,
+    GATE,
+    MANIFEST,
+    PARTIAL_TEST_ROLLOUTS,
+    PROPOSAL,
+    ROLLOUTS,
+    TEST,
+    TEST_ROLLOUTS,
+    TRAIN_DATA,
+    VALIDATION,
+    File,
+)
+from infra.runs.run import Run
+from infra.runs.steps import read_records
+from policy.rollouts import breakdown_of
+from policy.simulated import SimulatedModel
+from tasks.data import generate, make_test, make_validation
+from tasks.learn import evaluate_test
+
+STEPS = ("make_validation", "make_test", "generate", "train", "evaluate_start", "evaluate_stage")
+STEPS += ("evaluate_test", "summarize", "judge", "propose", "write_manifest", "publish", "stage")
+SMALL = {"instances": 16, "stages": 2, "validation.instances": 2}
+CROWDED: dict[str, Any] = {
+    "environment.options": {"agents": 2, "map_sizes": [3], "max_hole_ratio": 0.5},
+    "default_config": {"sizes": {3: {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.25}}},
+    "validation": {"grid": {"wait_ratio": [0.25], "hole_ratio": [0.5]}, "instances": 20},
+    "instances": 60,
+}
+"""Few distinct boards exist."""
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Run, CurriculumResults]]:
+    """Run a curriculum of the simulated learner in the folder `name`, without Prefect and MLflow."""
+    for step in STEPS:
+        monkeypatch.setattr(flows.curriculum, step, getattr(flows.curriculum, step).fn)
+    for name in ("record_start", "show_result"):
+        monkeypatch.setattr(flows.curriculum, name, lambda *_: None)
+    monkeypatch.setattr(flows.curriculum, "record_stages", lambda *_: {})
+    for module in ("tasks.record", "tasks.design"):
+        monkeypatch.setattr(f"{module}.logged", lambda *_: None)
+
+    def run(name: str, **settings: Any) -> tuple[Run, CurriculumResults]:
+        preset = load_preset("simulated", SMALL | settings)
+        results = flows.curriculum.run_curriculum(preset, tmp_path / name)
+        return Run(directory=tmp_path / name), results
+
+    return run
+
+
+def simulated(folder: Path, **settings: Any) -> Run:
+    return Run(directory=folder, chosen=load_preset("simulated", SMALL | settings))
+
+
+def ids(run: Run, file: File[Any], stage: int | None = None) -> list[str]:
+    if file in (ROLLOUTS, TEST_ROLLOUTS):
+        return [rollout.instance.id for rollout in run.read(file, stage)]
+    return [instance.id for instance in run.read(file, stage)]
+
+
+def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_and_gate(play):
+    run, results = play("with", test={"instances": 1})
+    plain, before = play("without")
+    tested = [results.test_start, *(stage.test for stage in results.stages)]
+    for number, part in zip((BASE_POLICY, 0, 1), tested, strict=True):
+        assert ids(run, TEST_ROLLOUTS, number) == ids(run, TEST)
+        assert part == breakdown_of(run.preset.task, run.read(TEST_ROLLOUTS, number))
+    assert [step.step for step in read_records(run.folder(0))][2:5] == ["evaluate", "test", "summarize"]
+    for number in (0, 1):
+        assert ids(run, TRAIN_DATA, number) == ids(plain, TRAIN_DATA, number), "no board had to be left out"
+        for file in (BREAKDOWN, CHANGES, GATE, PROPOSAL):
+            assert run.read(file, number) == plain.read(file, number)
+        contexts = [design_context(each, number, each.read(BREAKDOWN, number)) for each in (run, plain)]
+        assert contexts[0] == contexts[1]
+        prompts = [design_prompt("V6", context, "full") for context in contexts]
+        assert prompts[0] == prompts[1]
+        answered = sum(rollout.completion_tokens for rollout in run.read(TEST_ROLLOUTS, number))
+        assert run.read(MANIFEST, number)["tokens"]["test"] == answered
+        assert results.stages[number].made.tokens == before.stages[number].made.tokens + answered
+    assert before.test_start is None
+    assert not list(plain.directory.rglob("*test*"))
+    rows = tables.rates(results, "optimal")
+    assert list(rows["policy"])[2:4] == ["after stage 0", "after stage 0, test set"]
+    assert rows["valid"][3] == results.stages[0].test.overall.valid_rate
+    assert list(tables.rates(before, "optimal")["policy"]) == list(rows["policy"])[::2]
+
+
+def test_a_stage_whose_test_rollouts_are_damaged_is_evaluated_on_the_test_set_again(play):
+    run, results = play("run", test={"instances": 1})
+    whole = run.path(TEST_ROLLOUTS, 1).read_bytes()
+    run.path(TEST_ROLLOUTS, 1).write_bytes(b"damaged")
+    _, after = play("run", test={"instances": 1})
+    assert run.path(TEST_ROLLOUTS, 1).read_bytes() == whole
+    assert [stage.test for stage in after.stages] == [stage.test for stage in results.stages]
+
+
+def test_training_validation_and_test_set_share_no_board_where_boards_are_few(tmp_path: Path):
+    drawn = []
+    for name, more in (("with", {"test": {"instances": 30}}), ("without", {})):
+        run = simulated(tmp_path / name, **CROWDED | more)
+        validation = make_validation.fn(run)
+        test = make_test.fn(run, None, validation) if more else None
+        generate.fn(run, 0, run.preset.default_config, validation, test)
+        drawn.append(run)
+    run, plain = drawn
+    validated, tested, trained = set(ids(run, VALIDATION)), set(ids(run, TEST)), set(ids(run, TRAIN_DATA, 0))
+    assert (len(validated), len(tested), len(trained)) == (20, 30, 60)
+    assert not validated & tested
+    assert not trained & (validated | tested)
+    assert tested & set(ids(plain, TRAIN_DATA, 0)), "it would, if the test set were not held out"
+    assert run.held_out() == validated | tested
+    keys = [read_records(each.folder(0))[0].key for each in drawn]
+    assert keys[0] != keys[1]
+
+
+def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_answers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Cut(Exception):
+        pass
+
+    whole, run = SimulatedModel.complete, simulated(tmp_path, test={"instances": 2})
+    asked: list[int] = []
+
+    def complete(self: SimulatedModel, conversations: list, sampling: Any, progress: Any = None) -> list:
+        asked.append(len(conversations))
+        if len(asked) == 1:
+            whole(self, conversations[:5], sampling, progress)
+            raise Cut
+        return whole(self, conversations, sampling, progress)
+
+    monkeypatch.setattr(SimulatedModel, "complete", complete)
+    test, base = make_test.fn(run, None, make_validation.fn(run)), run.model(BASE_POLICY)
+    with pytest.raises(Cut):
+        evaluate_test.fn(run, BASE_POLICY, base, test)
+    assert (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
+    assert not run.has(TEST_ROLLOUTS, BASE_POLICY)
+    evaluate_test.fn(run, BASE_POLICY, base, test)
+    assert asked == [16, 11]
+    assert ids(run, TEST_ROLLOUTS, BASE_POLICY) == ids(run, TEST)
+    assert not (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
+
+
+def test_a_file_is_the_test_set_without_what_is_validated_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "envwright")
+    first = simulated(tmp_path / "first")
+    validated = first.preset.validation.draw(first.preset.task)
+    others = simulated(tmp_path, **{"validation.seed": 1}).preset
+    unseen = others.validation.draw(others.task)
+    path, style = tmp_path / "mine.parquet", first.preset.prompt_style
+
+    write_dataset(path, [*validated[:3], *unseen, unseen[0]], style, {})
+    run = simulated(tmp_path / "run", **{"test.file": str(path)})
+    validation = make_validation.fn(run)
+    make_test.fn(run, None, validation)
+    assert ids(run, TEST) == [instance.id for instance in unseen]
+    assert "3 of 19 are in the validation set: left out" in caplog.text
+    before = read_records(run.directory)[1]
+    write_dataset(path, unseen[:4], style, {})
+    make_test.fn(run, None, validation)
+    assert ids(run, TEST) == [instance.id for instance in unseen[:4]]
+    assert read_records(run.directory)[1].key != before.key, "its content decides"
+    write_dataset(path, validated, style, {})
+    with pytest.raises(ConfigError, match="all 16 are in the validation set; give other"):
+        make_test.fn(run, None, validation)
+
+
+def test_the_benchmark_suite_is_the_test_set(tmp_path: Path):
+    run = simulated(tmp_path, **{"environment.options.agents": 3, "test.suite": True})
+    make_test.fn(run, None, make_validation.fn(run))
+    assert {instance.stratum for instance in run.read(TEST)} == set(run.preset.space.names)
+    assert len(ids(run, TEST)) == 3 * 4 * 50
+    assert set(ids(run, TEST)) < suite_identities(3)
