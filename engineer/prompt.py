@@ -15,7 +15,7 @@ from engineer.answer import MAX_RATIONALE
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.gate import name_of
 from engineer.spec import Wording
-from envgen.breakdown import Counts, Difference, Rate
+from envgen.breakdown import Counts, Difference, Rate, format_alarms
 from envgen.config import SHARE
 from envgen.space import Knob, Space, plural
 
@@ -114,3 +114,4 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {"percent": _percent, "points": _points, "plural": plural}
 _TEMPLATES.globals |= {"numbers": _numbers, "origin": _origin, "ranges": _ranges, "labelled": _labelled}
+_TEMPLATES.globals["format_alarms"] = format_alarms

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Any
 
+from envgen.breakdown import format_alarms
 from envgen.errors import ChildError
 from envgen.files import digest
 from envgen.seeds import seed_integer
@@ -167,5 +168,8 @@ def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
     """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
     returns the `Breakdown`."""
     rollouts = ROLLOUTS.read(after.path)
-    run.write(BREAKDOWN, breakdown_of(run.preset.task, rollouts), stage)
+    breakdown = breakdown_of(run.preset.task, rollouts)
+    for alarm in format_alarms(run.preset.space, breakdown).values():
+        log.warning("stage %d: %s", stage, alarm)
+    run.write(BREAKDOWN, breakdown, stage)
     run.write(CHANGES, Changes(valid=valid_gains(ROLLOUTS.read(before.path), rollouts)), stage)

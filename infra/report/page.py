@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from engineer.gate import BASE_POLICY
-from envgen.breakdown import Difference, Rate
+from envgen.breakdown import Difference, Rate, format_alarms
 from envgen.environment import Environment
 from envgen.errors import RunDirectoryError
 from envgen.space import Space
@@ -60,6 +60,7 @@ def write_report(run: Path) -> Path:
         rate_colours=figures.RATE_COLOURS,
         configs=tables.configs(space, results),
         figures=_figures(space, results),
+        alarms=format_alarms(space, last.breakdown),
         tables=tables,
         training=_training_charts(files, results),
         gallery=before_and_after(space, files.read(ROLLOUTS, BASE_POLICY), files.read(ROLLOUTS, last.stage)),

@@ -101,6 +101,19 @@ def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
     )
 
 
+def test_the_format_alarm_is_a_line_of_the_full_wording_alone():
+    failures = dict.fromkeys(RECORDS[2].breakdown.strata["5"].failures, 0) | {"parse_error": 40}
+    part = counts(40, 0, 0).model_copy(update={"failures": failures})
+    seen = breakdown({3: RECORDS[2].breakdown.strata["3"], 5: part})
+    current = RECORDS[2].model_copy(update={"breakdown": seen})
+    context = design_context().model_copy(update={"current": current})
+    assert said(Module.FAILURES, context, "full").splitlines()[3:] == [
+        "5x5: format, not skill: 40 of 40 answers could not be read or scored, no answer is valid; "
+        "do not cut its share."
+    ]
+    assert "skill" not in said(Module.FAILURES, context)
+
+
 def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
     text = "{{ context.space }} {% include 'question.j2' %} <b>&amp;</b>"
     assert said(Module.RATIONALE, design_context(rationale=text)) == f"Your reason a stage ago: {text}"

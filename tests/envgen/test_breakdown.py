@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import binomtest
 
-from envgen.breakdown import Breakdown, Counts, Judged, count_verdicts, paired_difference, wilson
+from envgen.breakdown import (
+    Breakdown,
+    Counts,
+    Judged,
+    count_verdicts,
+    format_alarms,
+    paired_difference,
+    wilson,
+)
 from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict
 
@@ -92,6 +100,29 @@ def test_a_label_is_counted_beside_the_instances_without_it():
     ]
     assert breakdown.strata["5"].split("wait_required") is None
     assert breakdown.overall.labels["wait_required"].model_dump() == {"n": 3, "valid": 2}
+
+
+@pytest.mark.parametrize(
+    ("valid", "unreadable", "unscored", "wrong", "alarm"),
+    [
+        (0, 8, 0, 0, 8),
+        (0, 3, 2, 3, 5),
+        (0, 0, 8, 0, 8),
+        (0, 4, 0, 4, None),  # half of the answers is not most of them
+        (0, 0, 0, 8, None),
+        (1, 7, 0, 0, None),
+        (0, 0, 0, 0, None),
+    ],
+)
+def test_a_stratum_of_unreadable_or_unscored_answers_raises_the_format_alarm(
+    valid: int, unreadable: int, unscored: int, wrong: int, alarm: int | None
+):
+    space = SPACE.model_copy(update={"categories": ("no_answer", "wrong", "broken"), "fault": "broken"})
+    failures = {"no_answer": unreadable, "wrong": wrong, "broken": unscored}
+    part = Counts(n=valid + sum(failures.values()), valid=valid, optimal=0, failures=failures)
+    words = "4x4: format, not skill: {} of 8 answers could not be read or scored, no answer is valid"
+    expected = {} if alarm is None else {"4": words.format(alarm)}
+    assert format_alarms(space, Breakdown(strata={"4": part})) == expected
 
 
 def test_measures_are_means_over_valid_answers():

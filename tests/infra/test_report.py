@@ -209,6 +209,17 @@ def test_the_report_of_another_environment_has_its_words_and_none_of_boards(tmp_
     assert len(re.findall(r"What is \d", gallery)) == gallery.count("<figure") > 8, "no pictures"
 
 
+def test_log_and_report_tell_a_broken_format_from_a_hard_stratum(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    run = finished_run(tmp_path / "run", (5, 0))
+    alarm = "3x3: format, not skill: 10 of 10 answers could not be read or scored, no answer is valid"
+    assert f"stage 0: {alarm}" in caplog.messages
+    assert report(with_results(run)).section("strata").count(f'<p class="alert">{alarm}</p>') == 1
+    healed = report(with_results(finished_run(tmp_path / "healed", (0, 5))))
+    assert "not skill" not in healed.text, "the base policy may still have to learn the format"
+
+
 def test_a_report_has_no_character_that_steers_a_terminal_or_the_direction_of_writing(tmp_path: Path):
     run = Run(directory=tmp_path)
     page = "<p>caf\u00e9 \u2212 \u00a0 \t\U0001f600</p>\n"
