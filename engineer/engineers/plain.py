@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from engineer.answer import project
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.engineers.guards import FloorOptions, check_floor, divided
 from engineer.proposal import Proposal
 from envgen.config import SHARE, EnvConfig
 from envgen.errors import DataError, describe_validation_error
@@ -20,24 +21,26 @@ from envgen.space import Space
 RESULTS = "results.json"
 
 
-def random_config(context: DesignContext, rng: np.random.Generator) -> EnvConfig:
-    """A config uniform over shares (flat Dirichlet) and knobs of the space."""
+def random_config(context: DesignContext, rng: np.random.Generator, floor: float) -> EnvConfig:
+    """Return a config uniform over shares (flat Dirichlet, then at least `floor` each) and knobs."""
     space = context.space
-    shares = rng.dirichlet(np.ones(len(space.strata))).tolist()
+    drawn = rng.dirichlet(np.ones(len(space.strata))).tolist()
+    shares = divided(dict(zip(space.names, drawn, strict=True)), 1.0, floor)
     raw = {
         stratum.name: {
-            SHARE: share,
+            SHARE: shares[stratum.name],
             **{knob.name: float(rng.uniform(knob.low, knob.high)) for knob in stratum.knobs},
         }
-        for stratum, share in zip(space.strata, shares, strict=True)
+        for stratum in space.strata
     }
     return project({space.key: raw}, space, context.current.config)[0]
 
 
-def _propose_random(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
+def _propose_random(context: DesignContext, options: FloorOptions, brief: Brief) -> Proposal:
     """Any legal config, drawn at random."""
     rng = generator(brief.seed, context.current.stage, "random-engineer")
-    return brief.exactly(context, random_config(context, rng), "Drawn at random from the config space.")
+    config = random_config(context, rng, options.floor_in(context.space))
+    return brief.exactly(context, config, "Drawn at random from the config space.")
 
 
 def _propose_fixed(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
@@ -112,6 +115,6 @@ def _propose_replay(context: DesignContext, options: ReplayOptions, brief: Brief
     return brief.exactly(context, options.configs[stage], f"Recorded config of stage {stage + 1}.")
 
 
-RANDOM = Engineer(_propose_random)
+RANDOM = Engineer(_propose_random, FloorOptions, check=check_floor)
 FIXED = Engineer(_propose_fixed)
 REPLAY = Engineer(_propose_replay, ReplayOptions, check=_check_configs)

@@ -24,7 +24,10 @@ _ENGINEERS = Registry(
         "fixed": "engineer.engineers.plain:FIXED",
         "frontier": "engineer.engineers.rules:FRONTIER",
         "bandit": "engineer.engineers.rules:BANDIT",
-        "levels": "engineer.engineers.rules:LEVELS",
+        "learnability": "engineer.engineers.rules:LEARNABILITY",
+        "gaussian": "engineer.engineers.rules:GAUSSIAN",
+        "window": "engineer.engineers.ladder:WINDOW",
+        "levels": "engineer.engineers.ladder:LEVELS",
         "replay": "engineer.engineers.plain:REPLAY",
     },
 )

@@ -18,6 +18,7 @@ from engineer.spec import EngineerSpec, Wording
 from envgen.breakdown import Breakdown, Counts, Difference, Labelled
 from envgen.space import Knob, Label, Space, Stratum
 
+RULES = ("frontier", "learnability", "gaussian", "bandit", "window", "levels", "random", "fixed")
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
 OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
 RISE = Difference(value=0.1, low=0.02, high=0.18)
@@ -138,7 +139,7 @@ def test_an_answer_about_sums_is_read_and_projected():
 
 
 @repeatable
-@given(seeds, spaces, st.sampled_from(["frontier", "bandit", "levels", "random", "fixed"]))
+@given(seeds, spaces, st.sampled_from(RULES))
 def test_every_rule_engineer_designs(seed: int, space: Space, rule: str):
     context = made_up(seed, space)
     trained = dict.fromkeys(space.names[1:], 0.5)

@@ -15,7 +15,8 @@ from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 
-OURS = ["checkpoint", "base", "openai", "random", "fixed", "frontier", "bandit", "levels", "replay"]
+RULES = ["random", "fixed", "frontier", "bandit", "learnability", "gaussian", "window", "levels", "replay"]
+OURS = ["checkpoint", "base", "openai", *RULES]
 HEAD = """
 from pydantic import Field
 from engineer.contract import Brief, Engineer, EngineerOptions

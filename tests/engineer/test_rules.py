@@ -4,27 +4,38 @@ import math
 
 import numpy as np
 import pytest
-from contexts import LATEST, RECORDS, assert_legal, boards, design_context, env_config, repeatable
+from contexts import (
+    LATEST,
+    RECORDS,
+    assert_legal,
+    boards,
+    breakdown,
+    counts,
+    design_context,
+    env_config,
+    repeatable,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from support.designs import random_context
 
 from engineer.context import DesignContext
-from engineer.engineers.rules import (
-    FrontierOptions,
-    LevelsOptions,
-    frontier_shares,
-    levelled,
-    softmax_shares,
-    updated_values,
-)
+from engineer.engineers.guards import RuleOptions, divided, valid_rates
+from engineer.engineers.ladder import LevelsOptions, levelled
+from engineer.engineers.registry import resolve
+from engineer.engineers.rules import FrontierOptions, frontier_shares, softmax_shares
 from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
+from envgen.errors import ConfigError
+from envgen.space import Space
 
-RULES = ("frontier", "bandit", "levels", "random")
+GUARDED = ("frontier", "learnability", "gaussian", "bandit", "window", "levels")
+RULES = (*GUARDED, "random")
+FOUR = boards(3, 4, 5, 6)
+UNREADABLE = FOUR.categories[0]
 
 
 def proposal_of(engineer: str, context: DesignContext | None = None, **options: object) -> Proposal:
@@ -34,6 +45,88 @@ def proposal_of(engineer: str, context: DesignContext | None = None, **options: 
 
 def shares_of(config: EnvConfig) -> dict[str, float]:
     return {name: part.data_ratio for name, part in config.strata.items()}
+
+
+def four(valid: dict[int, int], unreadable: int | None = None, **fields: object) -> DesignContext:
+    """The context after stage 0 on four sizes with equal shares and valid answers of 40 by size; of one size
+    most failures are unreadable."""
+    config = env_config(dict.fromkeys((3, 4, 5, 6), (0.25, 0.3, 0.5)))
+    seen = {size: counts(40, right, right) for size, right in valid.items()}
+    if unreadable:
+        failures = dict.fromkeys(FOUR.categories, 0) | {UNREADABLE: 30, "conflict": 10}
+        seen[unreadable] = seen[unreadable].model_copy(update={"failures": failures})
+    record = RECORDS[0].model_copy(update={"config": config, "breakdown": breakdown(seen)})
+    return design_context(0).model_copy(update={"space": FOUR, "current": record, **fields})
+
+
+# guards
+
+
+def test_rates_are_smoothed_and_a_stratum_without_evidence_takes_its_neighbours():
+    options = RuleOptions(reversion=10)
+    assert list(valid_rates(four({3: 40, 4: 30, 5: 20, 6: 0}), options).values()) == [0.9, 0.7, 0.5, 0.1]
+    assert list(valid_rates(four({3: 40, 5: 20}), options).values()) == pytest.approx([0.9, 0.7, 0.5, 0.5])
+    alarmed = four({3: 40, 4: 0, 5: 20, 6: 10}, unreadable=4)
+    assert valid_rates(alarmed, options) == pytest.approx({"3": 0.9, "5": 0.5, "6": 0.3})
+    unseen = four({4: 0, 5: 20}, unreadable=4)
+    assert valid_rates(unseen, options) == {"3": 0.5, "5": 0.5, "6": 0.5}
+    silent = options.model_copy(update={"alarm": False})
+    assert list(valid_rates(alarmed, silent).values()) == pytest.approx([0.9, 0.1, 0.5, 0.3])
+    assert set(valid_rates(four({7: 40}), options).values()) == {0.5}
+
+
+def test_a_floor_is_paid_by_the_others_in_proportion():
+    assert divided({"a": 6, "b": 3, "c": 1}, 1, 0) == {"a": 0.6, "b": 0.3, "c": 0.1}
+    assert divided({"a": 6, "b": 3, "c": 1}, 1, 0.25) == {"a": 0.5, "b": 0.25, "c": 0.25}
+    assert divided({"a": 0, "b": 0}, 0.5, 0.1) == {"a": 0.25, "b": 0.25}
+    assert divided({"a": 1, "b": 0, "c": 0}, 1, 1 / 3) == pytest.approx(dict.fromkeys("abc", 1 / 3))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_has_a_floor_that_must_fit(rule: str):
+    assert resolve(EngineerSpec(name=rule, options={"floor": 0.05}), FOUR, 4).options["floor"] == 0.05
+    assert resolve(EngineerSpec(name=rule), FOUR, 4).options["floor"] is None
+    with pytest.raises(ConfigError, match=r"floor: 0\.3 is too large for 4 strata; use 0\.25 or less"):
+        resolve(EngineerSpec(name=rule, options={"floor": 0.3}), FOUR, 4)
+
+
+def test_the_default_floor_is_5_percent_for_all_strata_together():
+    context = four({3: 20, 4: 20, 5: 0, 6: 0})
+    assert shares_of(proposal_of("frontier", context).config) == pytest.approx(
+        {"3": 0.4875, "4": 0.4875, "5": 0.0125, "6": 0.0125}
+    )
+    unguarded = shares_of(proposal_of("frontier", context, floor=0, reversion=0).config)
+    assert unguarded == {"3": 0.5, "4": 0.5, "5": 0, "6": 0}
+
+
+def after_three_stages(rule: str, **options: object) -> Proposal:
+    """What a rule proposes after three stages in which no answer of size 5 could be read."""
+    context = four({3: 30, 4: 20, 5: 0, 6: 4}, unreadable=5)
+    for stage in range(3):
+        advantage = {"3": 0.8, "4": 0.9, "5": 0.0, "6": 0.4}
+        current = context.current.model_copy(update={"stage": stage, "advantage": advantage})
+        proposal = proposal_of(rule, context.model_copy(update={"current": current}), **options)
+        current = current.model_copy(update={"config": proposal.config})
+        context = context.model_copy(update={"current": current, "state": proposal.state})
+    return proposal
+
+
+@pytest.mark.parametrize("rule", GUARDED)
+def test_a_stratum_with_the_format_alarm_keeps_share_and_knobs(rule: str):
+    proposal = after_three_stages(rule)
+    assert proposal.config.strata["5"] == four({3: 1}).current.config.strata["5"]
+    assert proposal.rationale.endswith(" Format, not skill, so that the share is kept: 5x5.")
+
+
+@pytest.mark.parametrize("rule", ["frontier", "learnability"])
+def test_without_guards_the_same_stratum_starves(rule: str):
+    proposal = after_three_stages(rule, floor=0, reversion=0, alarm=False)
+    assert shares_of(proposal.config)["5"] == 0
+    assert "skill" not in proposal.rationale
+
+
+def test_a_hard_stratum_raises_no_alarm():
+    assert shares_of(proposal_of("frontier", four({3: 20, 4: 20, 5: 0, 6: 20})).config)["5"] == 0.0125
 
 
 # frontier
@@ -80,21 +173,62 @@ def test_the_frontier_engineer_moves_shares_and_leaves_the_other_knobs():
     assert (proposal.changes, proposal.fallback, proposal.state) == ((), None, {})
 
 
-def test_a_size_that_was_not_evaluated_keeps_its_share():
-    current = RECORDS[0].model_copy(
-        update={"breakdown": Breakdown(strata={"5": RECORDS[0].breakdown.strata["5"]})}
+def test_a_size_that_was_not_evaluated_is_taken_for_its_neighbour():
+    seen = Breakdown(strata={"5": RECORDS[0].breakdown.strata["5"]})
+    context = design_context()
+    current = context.current.model_copy(update={"breakdown": seen})
+    proposal = proposal_of("frontier", context.model_copy(update={"current": current}))
+    assert shares_of(proposal.config) == {"3": 0.6, "5": 0.4}  # half of the way from 0.7 and 0.3 to equal
+
+
+def test_without_a_size_within_reach_shares_stay_above_the_floor():
+    context = design_context()
+    parts = breakdown({3: counts(40, 40, 40), 5: counts(40, 0, 0)})
+    current = context.current.model_copy(
+        update={"breakdown": parts, "config": env_config({3: (1, 0.3, 0.5), 5: (0, 0.3, 0.5)})}
     )
-    context = design_context(0).model_copy(update={"current": current})
-    assert shares_of(proposal_of("frontier", context).config) == {"3": 0.5, "5": 0.5}
+    proposal = proposal_of("frontier", context.model_copy(update={"current": current}))
+    assert shares_of(proposal.config) == {"3": 0.975, "5": 0.025}
+    assert proposal.rationale == "No map size is within reach and unsolved; shares stay: 3x3 98 %, 5x5 2 %."
+
+
+# learnability
+
+
+def test_data_go_where_a_group_holds_right_and_wrong_answers():
+    # Groups of 2: 1 - p^2 - (1 - p)^2 = 2 p (1 - p) is 0.48, 0.5, 0 and 0.42.
+    context = four({3: 16, 4: 20, 5: 40, 6: 28}, training={"group_size": 2})
+    shares = shares_of(proposal_of("learnability", context, floor=0, reversion=0).config)
+    assert shares == pytest.approx({"3": 48 / 140, "4": 50 / 140, "5": 0, "6": 42 / 140}, abs=1e-4)
+    # Groups of 8, the default, hold both nearly always at 10 % as well: 1 - 0.1^8 - 0.9^8 = 0.57.
+    shares = shares_of(proposal_of("learnability", four({3: 20, 4: 20, 5: 20, 6: 4}), reversion=0).config)
+    assert shares["6"] / shares["3"] == pytest.approx((1 - 0.9**8) / (1 - 2 * 0.5**8), abs=1e-3)
+
+
+# gaussian
+
+
+def test_the_target_falls_on_a_line_from_the_first_to_the_last_designed_stage():
+    context = four({3: 20})
+    targets = []
+    for stage in range(5):
+        current = context.current.model_copy(update={"stage": stage})
+        later = context.model_copy(update={"current": current, "stages": 5})
+        targets.append(proposal_of("gaussian", later, start=0.9, end=0.3).rationale.split()[6])
+    assert targets == ["90", "70", "50", "30", "30"]
+    assert "nearest 90 % valid" in proposal_of("gaussian", context, start=0.9).rationale
+
+
+def test_shares_follow_a_normal_density_over_the_valid_rate():
+    context = four({3: 40, 4: 24, 5: 20, 6: 0})
+    options = {"start": 0.6, "width": 0.1, "reversion": 0, "floor": 0}
+    whole = 1 + math.exp(-0.5) + math.exp(-8)  # 4 and 0, 1 and 6 widths away
+    assert shares_of(proposal_of("gaussian", context, **options).config) == pytest.approx(
+        {"3": math.exp(-8) / whole, "4": 1 / whole, "5": math.exp(-0.5) / whole, "6": 0}, abs=1e-4
+    )
 
 
 # bandit
-
-
-def test_a_value_moves_towards_the_mean_absolute_advantage_of_the_stage():
-    assert updated_values({"3": 0.0, "4": 0.4, "5": 0.3}, {"3": 0.8, "4": 0.0}, 0.25) == pytest.approx(
-        {"3": 0.2, "4": 0.3, "5": 0.3}
-    )
 
 
 def test_shares_are_the_softmax_of_the_values():
@@ -118,8 +252,9 @@ def test_the_bandit_remembers_its_values_from_stage_to_stage():
     assert shares_of(first.config) == pytest.approx({"3": 0.3543, "5": 0.6457})
     stored = advantages(1, first.state, s5=0.0).model_dump_json()
     second = proposal_of("bandit", DesignContext.model_validate_json(stored), temperature=0.1)
-    assert second.state == {"values": {"3": 0.1, "5": 0.2}}
-    assert shares_of(second.config) == pytest.approx({"3": 0.2689, "5": 0.7311})  # 1 / (1 + e)
+    # 3x3 was not trained: 39 / 42 valid let expect 2 sqrt(39 * 3) / 42 = 0.5151.
+    assert second.state["values"] == pytest.approx({"3": 0.3075, "5": 0.2}, abs=1e-4)
+    assert shares_of(second.config) == pytest.approx({"3": 0.7456, "5": 0.2544})  # 1 / (1 + e^-1.075)
 
 
 def test_a_damaged_state_costs_the_redesign_and_not_the_run():
@@ -129,6 +264,32 @@ def test_a_damaged_state_costs_the_redesign_and_not_the_run():
         proposal.fallback == "engineer 'bandit' failed, the previous config is kept: "
         "ValueError: could not convert string to float: 'much'"
     )
+
+
+# window
+
+
+@pytest.mark.parametrize(
+    ("valid", "unreadable", "before", "after"),
+    [
+        ({3: 39, 4: 20, 5: 40, 6: 40}, None, (0, 0), (0, 1)),
+        ({3: 36, 4: 40, 5: 40, 6: 40}, None, (0, 0), (0, 0)),  # 37 of 42
+        ({3: 0, 4: 40, 5: 40, 6: 20}, None, (0, 1), (2, 3)),
+        ({3: 0, 4: 0, 5: 0, 6: 0}, None, (1, 2), (1, 2)),  # never back
+        ({3: 40, 4: 0, 5: 20, 6: 40}, 4, (0, 1), (1, 2)),  # past the format alarm
+        ({3: 20, 4: 0, 5: 40, 6: 40}, 4, (0, 1), (0, 1)),
+    ],
+)
+def test_the_window_climbs_while_its_hardest_stratum_is_mastered(
+    valid: dict[int, int], unreadable: int | None, before: tuple[int, int], after: tuple[int, int]
+):
+    context = four(valid, unreadable, state=dict(zip(("low", "high"), before, strict=True)))
+    assert tuple(proposal_of("window", context, width=2).state.values()) == after
+
+
+def test_strata_of_the_window_have_equal_shares():
+    proposal = proposal_of("window", four({3: 39, 4: 20, 5: 0, 6: 0}))
+    assert shares_of(proposal.config) == {"3": 0.4875, "4": 0.4875, "5": 0.0125, "6": 0.0125}
 
 
 # levels
@@ -180,24 +341,48 @@ def test_the_levels_engineer_says_what_became_harder():
 # all of them
 
 
+def any_context(rng: np.random.Generator, space: Space) -> DesignContext:
+    """A context in which some strata were not evaluated, trained or read, and some have no share."""
+    context = random_context(rng, space)
+    seen = dict(context.current.breakdown.strata)
+    for name in space.names:
+        if rng.random() < 0.3:
+            failures = dict.fromkeys(space.categories, 0) | {space.categories[0]: 30}
+            seen[name] = seen[name].model_copy(
+                update={"n": 30, "valid": 0, "optimal": 0, "failures": failures, "labels": {}}
+            )
+        if rng.random() < 0.3 and len(seen) > 1:
+            del seen[name]
+    trained = {name: float(rng.uniform()) for name in space.names if rng.random() < 0.7}
+    shares = divided({name: float(rng.random() < 0.6) for name in space.names}, 1, 0)
+    config = space.config(
+        {
+            name: part.model_copy(update={"data_ratio": shares[name]})
+            for name, part in context.current.config.strata.items()
+        }
+    )
+    update = {"breakdown": Breakdown(strata=seen), "advantage": trained, "config": config}
+    return context.model_copy(update={"current": context.current.model_copy(update=update)})
+
+
 @repeatable
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([(3,), (3, 10), (3, 4, 5, 6), tuple(range(3, 11))]),
     st.sampled_from(RULES),
+    st.sampled_from([None, 0, 0.5, 1]),
 )
-def test_a_rule_is_legal_in_the_space_and_repeats_itself(seed: int, sizes: tuple[int, ...], rule: str):
-    rng = np.random.default_rng(seed)
-    context = random_context(rng, boards(*sizes, low=0.1, high=0.3))
-    trained = {str(size): float(rng.uniform()) for size in sizes if rng.random() < 0.7}
-    context = context.model_copy(
-        update={"current": context.current.model_copy(update={"advantage": trained})}
-    )
-    proposal = proposal_of(rule, context)
+def test_a_rule_is_legal_above_its_floor_and_repeats_itself(
+    seed: int, sizes: tuple[int, ...], rule: str, part: float | None
+):
+    context = any_context(np.random.default_rng(seed), boards(*sizes, low=0.1, high=0.3))
+    floor = None if part is None else part / len(sizes)
+    proposal = proposal_of(rule, context, floor=floor)
     assert proposal.fallback is None
-    if proposal.config != context.current.config:
-        assert_legal(proposal.config, context.space)
-    assert proposal == proposal_of(rule, context)
+    assert_legal(proposal.config, context.space)
+    least = 0.05 / len(sizes) if floor is None else floor
+    assert min(shares_of(proposal.config).values()) >= least - 0.5e-4 * len(sizes)
+    assert proposal == proposal_of(rule, context, floor=floor)
 
 
 SHARE = st.floats(0, 1)
