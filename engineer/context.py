@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
-from envgen.breakdown import Breakdown, Difference
+from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
+from envgen.estimates import Difference
 from envgen.frozen import Frozen
 from envgen.space import Space
 

@@ -15,8 +15,9 @@ from engineer.answer import MAX_RATIONALE
 from engineer.context import VARIANTS, DesignContext, Module, StageRecord
 from engineer.gate import name_of
 from engineer.spec import Wording
-from envgen.breakdown import Counts, Difference, Rate, format_alarms
+from envgen.breakdown import Counts, format_alarms
 from envgen.config import SHARE
+from envgen.estimates import Difference, Rate
 from envgen.space import Knob, Space, plural
 
 MAX_STAGES = 6

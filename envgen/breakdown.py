@@ -4,38 +4,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
-import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from envgen.environment import Verdict
+from envgen.estimates import Rate, wilson
 from envgen.frozen import Frozen
 from envgen.space import Space
-
-_Z = 1.959963984540054
-"""The standard normal distribution's 97.5 % quantile."""
-
-
-class Rate(Frozen):
-    """A share of successes with its 95 % Wilson interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
-
-
-class Difference(Frozen):
-    """A difference of two rates on the same instances with its 95 % paired bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        value, low, high = (100 * number for number in (self.value, self.low, self.high))
-        return f"{value:+.1f} points [{low:+.1f}, {high:+.1f}]"
 
 
 class Labelled(Frozen):
@@ -100,13 +74,30 @@ class Counts(Labelled):
         return None if term not in self.terms else wilson(self.terms[term] * self.n, self.n)
 
 
+class Overall(Counts):
+    """Counts of all strata together, whose numbers of instances were fixed."""
+
+    parts: tuple[Counts, ...]
+    """Counts of each stratum."""
+
+    @property
+    def valid_rate(self) -> Rate:
+        """Share of valid answers; its interval rests on the variance within strata."""
+        return wilson([part.valid for part in self.parts], [part.n for part in self.parts])
+
+    @property
+    def optimal_rate(self) -> Rate:
+        """Share of answers that are valid and the best, likewise."""
+        return wilson([part.optimal for part in self.parts], [part.n for part in self.parts])
+
+
 class Breakdown(Frozen):
     """Failure breakdown of one evaluation: stratum -> counts."""
 
     strata: dict[str, Counts] = Field(min_length=1)
 
     @property
-    def overall(self) -> Counts:
+    def overall(self) -> Overall:
         """All strata together."""
         parts = list(self.strata.values())
         failures = dict.fromkeys(category for part in parts for category in part.failures)
@@ -115,7 +106,8 @@ class Breakdown(Frozen):
             counts = [part.labels[name] for part in parts]
             return Labelled(n=sum(c.n for c in counts), valid=sum(c.valid for c in counts))
 
-        return Counts(
+        return Overall(
+            parts=tuple(parts),
             n=sum(part.n for part in parts),
             valid=sum(part.valid for part in parts),
             optimal=sum(part.optimal for part in parts),
@@ -197,39 +189,3 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum of counts; None if one of them is unknown."""
     values = list(counts)
     return None if None in values else sum(count or 0 for count in values)
-
-
-def wilson(successes: float, total: int) -> Rate:
-    """95 % Wilson score interval of a binomial proportion (Wilson 1927); an empty sample spans 0 to 1.
-
-    `successes` may be a sum of shares between 0 and 1, which scipy's takes for an error. Shares vary no more
-    than outcomes of 0 and 1 with the same mean, so that the interval then errs on the wide side.
-    """
-    if total == 0:
-        return Rate(value=0.0, low=0.0, high=1.0)
-    share = successes / total
-    centre = share + _Z * _Z / (2 * total)
-    reach = _Z * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
-    scale = 1 + _Z * _Z / total
-    low = (centre - reach) / scale if successes else 0.0
-    return Rate(value=share, low=low, high=(centre + reach) / scale if successes < total else 1.0)
-
-
-def paired_difference(
-    before: np.ndarray, after: np.ndarray, *, seed: int = 0, resamples: int = 9_999
-) -> Difference:
-    """Mean of `after - before` over paired 0/1 outcomes, with a percentile bootstrap interval over instances.
-
-    Both arrays have shape (instances,), in the same order; an empty sample spans -1 to 1.
-    """
-    if before.shape != after.shape:
-        raise ValueError(f"paired outcomes need equal shapes, got {before.shape} and {after.shape}")
-    if not len(before):
-        return Difference(value=0.0, low=-1.0, high=1.0)
-    change = after.astype(np.int8) - before.astype(np.int8)
-    counts = np.array([(change == value).sum() for value in (-1, 0, 1)])
-    # Resampling n differences with replacement is a multinomial draw over their three possible values.
-    draws = np.random.default_rng(seed).multinomial(len(change), counts / len(change), size=resamples)
-    means = (draws[:, 2] - draws[:, 0]) / len(change)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return Difference(value=float(change.mean()), low=float(low), high=float(high))

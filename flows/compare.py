@@ -1,5 +1,5 @@
-"""The flow of a comparison: one shared stage 0, then a curriculum for every engineer variant and seed, each a
-run of the deployment `curriculum/PRESET`, which workers take, or a process of this machine."""
+"""The flow of a comparison: the shared stages 0, then a curriculum for every arm and seed, each a run of the
+deployment `curriculum/PRESET`, which workers take, or a process of this machine."""
 
 import threading
 import time
@@ -27,9 +27,9 @@ from envgen.processes import ended
 from flows.compare_parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
 from flows.curriculum import curriculum
 from flows.parameters import PresetChoice
-from infra.analysis.gather import finished
-from infra.analysis.results import ComparisonResults
-from infra.analysis.spec import Child, ComparisonSpec, open_comparison
+from infra.comparison.finished import is_finished
+from infra.comparison.results import ComparisonResults
+from infra.comparison.spec import Child, ComparisonSpec, open_comparison
 from infra.config.preset import Preset
 from infra.config.settings import TAG, Settings
 from infra.mlflow_log import is_logged
@@ -60,25 +60,26 @@ def compare(
     options: ComparisonOptions = USUAL_COMPARISON,
     jobs: Jobs | None = None,
 ) -> ComparisonResults:
-    """Run every engineer variant with every seed from one shared stage 0, and sum up what they show.
+    """Run every arm with every seed, and sum up what they show.
 
-    A repeated call with the same name continues; engineers, seeds and stages may be added. A curriculum that
-    fails costs no other one: the rest is finished and published, then ChildError is raised.
+    A repeated call with the same name continues; arms and seeds may be added. A curriculum that fails
+    costs no other one: the rest is finished and published, then ChildError is raised.
 
     Args:
-        preset: A shipped preset, or the path of a YAML file on the machine that runs it.
+        preset: A shipped preset, or the path of a preset or comparison file on the machine that runs it.
         name: Name of the comparison; an existing one is continued. Left out, it is made from the preset.
-        options: Engineers, seeds, and what all curricula change in the preset.
+        options: Engineers, seeds, and what all curricula change in the preset; none with a comparison file.
         jobs: Curricula at a time. Left out: as many as the workers take where they are runs of a deployment,
             else one. In processes of this machine they share the cores, and each gets different GPUs while
             there are enough.
     """
-    spec = chosen_comparison(preset, name, options)
+    spec, text = chosen_comparison(preset, name, options)
     directory, pool = Settings().run_directory(spec.name), pool_for(spec.preset.name)
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
-    blocks = deque(device_blocks(jobs or 1, gpus_needed(spec.preset)) if pool is None else [])
+    needed = max(map(gpus_needed, spec.presets.values()))
+    blocks = deque(device_blocks(jobs or 1, needed) if pool is None else [])
     with exclusive(directory):
-        whole = open_comparison(directory, spec)
+        whole = open_comparison(directory, spec, text)
         environment = share_of_cores(jobs or 1) if pool is None else {}
         if record := open_record(directory, whole):
             environment["ENVWRIGHT_PARENT_RUN"] = record
@@ -90,9 +91,9 @@ def compare(
 
 
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
-    """ChildError if curricula of this call failed; failures of an earlier call, for other engineers or
-    seeds, are only marked in the table."""
-    names = [child.name for child in results.failed if child.name in {each.name for each in wanted}]
+    """ChildError if curricula of this call failed; failures of an earlier call, for other arms or seeds, are
+    only marked in the table."""
+    names = [child.name for child in results.troubled if child.name in {each.name for each in wanted}]
     if names:
         raise ChildError(
             f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again"
@@ -121,7 +122,7 @@ def _run_all(
 
     new = [child for child in todo if not (directory / child.name).exists()]
     needed = [root for root in spec.roots if root.name in {child.root for child in new}]
-    roots = [root for root in needed if not finished(directory / root.name, root.preset)]
+    roots = [root for root in needed if not is_finished(directory / root.name, root.preset)]
     for group in (roots, todo):
         startable = [child for child in group if child.name not in failures]
         run_each(startable, jobs, runs.run, child_ended, runs.stop)
@@ -130,7 +131,7 @@ def _run_all(
 
 def _is_done(directory: Path, child: Child) -> bool:
     """Whether a curriculum is finished and in MLflow; one that is not there only records."""
-    return bool(finished(directory, child.preset)) and is_logged(directory)
+    return is_finished(directory, child.preset) and is_logged(directory)
 
 
 @dataclass
@@ -163,7 +164,7 @@ class Curricula:
             else:
                 self._wait(client, self._deployed(client, child, parameters), child)
         fetch_run(directory)
-        if not finished(directory, child.preset):
+        if not is_finished(directory, child.preset):
             raise RunDirectoryError(
                 f"{directory}: its run ended without an error, but its results are not there, not complete or"
                 " not readable; this machine and the workers need the same ENVWRIGHT_RUNS, or the same"

@@ -1,21 +1,24 @@
 """What a comparison takes as parameters, and the curricula that it then consists of."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
+from envgen.files import read_text
 from envgen.seeds import Seed
 from flows.parameters import PresetOptions, check_free, is_directory_name, stored_preset
-from infra.analysis.spec import ComparisonSpec, Stage0, plan, read_comparison
+from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
+from infra.comparison.spec import COPY, ComparisonSpec, read_comparison, resolve_comparison
 from infra.config.settings import Settings
 from infra.runs.files import COMPARISON
 from policy.checkpoints import check_model
 
 
 class ComparisonOptions(PresetOptions):
-    """Which curricula a comparison consists of."""
+    """Which curricula a comparison of a preset consists of; a comparison file says it itself."""
 
     model_config = ConfigDict(title="Comparison")
     engineers: list[str] = Field(
@@ -26,34 +29,41 @@ class ComparisonOptions(PresetOptions):
         f"{', '.join(known_engineers())}.",
     )
     seeds: list[Seed] = Field(default=[0, 1, 2], min_length=1)
-    """One stage 0 for all is trained with the first of them."""
-    stage_0: Stage0 = "one"
-    """One for all seeds, or one for each seed, which its curricula share."""
-    registration: str = ""
-    """A text file that says what is expected, on the machine that runs it. A comparison is not continued
-    under another text."""
+    """Each has a separate stage 0, unless they share one."""
+    stage_0: Stage0 = "per-seed"
+    """One for each seed, or one for all, which is trained with the first of them."""
 
 
 USUAL_COMPARISON = ComparisonOptions()
 Jobs = Annotated[int, Field(ge=1, le=64)]
 
 
-def chosen_comparison(preset: str, name: str, options: ComparisonOptions) -> ComparisonSpec:
-    """Return the comparison that is asked for, every curriculum of it checked.
+def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tuple[ComparisonSpec, str]:
+    """Return the comparison that is asked for, every curriculum of it checked, and the text of its file.
 
     The name of a comparison stands for all of it, the name of a run for its preset. ConfigError or ModelError
     says what is wrong."""
     check_free(name)
-    directory = Settings().runs / preset
-    if is_directory_name(preset) and (directory / COMPARISON).exists():
-        if name not in ("", preset) or options.model_fields_set:
-            raise ConfigError(
-                f"{preset}: a comparison that is continued by its name takes no options; name its preset to"
-                " add engineers, seeds or stages"
-            )
-        return read_comparison(directory)
-    preset = stored_preset(preset) or preset
-    own = options.model_dump(include={"stage_0", "registration"})
-    spec = plan(preset, options.engineers, options.seeds, name=name, settings=options.overrides, **own)
-    check_model(spec.preset.model)
-    return spec
+    directory = Settings().runs / source
+    if is_directory_name(source) and (directory / COMPARISON).exists():
+        _check_alone(source, name, options, "a comparison that is continued by its name", source)
+        return read_comparison(directory), read_text(directory / COPY)
+    if is_comparison_file(source):
+        _check_alone(source, name, options, "a comparison file", "")
+        file, text = read_comparison_file(Path(source))
+    else:
+        preset = stored_preset(source) or source
+        own = {"name": name, "settings": options.overrides, "stage_0": options.stage_0}
+        file, text = short_form(preset, options.engineers, options.seeds, **own)
+    spec = resolve_comparison(file)
+    for preset in spec.presets.values():
+        check_model(preset.model)
+    return spec, text
+
+
+def _check_alone(source: str, name: str, options: ComparisonOptions, kind: str, own: str) -> None:
+    if name not in ("", own) or options.model_fields_set:
+        raise ConfigError(
+            f"{source}: {kind} takes no options; write them into the file, or name its preset to add"
+            " engineers or seeds"
+        )

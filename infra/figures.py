@@ -6,17 +6,17 @@ They are drawn for a light page; the style sheet of a dark one inverts their lig
 import base64
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 
-from envgen.breakdown import Counts, Rate, wilson
+from envgen.breakdown import Counts
+from envgen.estimates import Difference, Rate, wilson
 from envgen.space import Space
-from infra.analysis.results import ArmResult, ComparisonResults
-from infra.analysis.statistics import Effect
-from infra.formats import SPACE, estimate, interval, percent, points
+from infra.comparison.results import ALPHA, ArmResult, ComparisonResults
+from infra.formats import SPACE, estimate, interval, percent, points, short_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,41 +134,47 @@ def training_chart(
 
 
 def learning_curves(results: ComparisonResults) -> Markup | None:
-    """Draw the valid rate of arms over the stages; with several, each also has a panel with its interval.
+    """Draw the valid rate of arms on the test set over the generated tokens, by stage where tokens are not
+    known; with several, each also has a panel by stage with its interval.
 
     None if no curriculum has finished.
     """
-    arms = [arm for arm in results.arms if arm.valid_curve]
+    arms = [arm for arm in results.arms if arm.curve]
     if not arms:
         return None
     columns, many = min(len(arms), _PANELS), len(arms) > 1
     rows = math.ceil(len(arms) / columns) if many else 0
     figure = _new_figure(720, 331 + 151 * rows)
     grid = figure.add_gridspec(1 + rows, columns, height_ratios=[331, *[151] * rows])
-    main, stages = figure.add_subplot(grid[0, :]), max(len(arm.valid_curve) for arm in arms) - 1
-    limits = _limits([rate for arm in arms for rate in arm.valid_curve])
+    main, by_tokens = figure.add_subplot(grid[0, :]), all(arm.tokens[-1] for arm in arms)
+    limits = _limits([rate for arm in arms for rate in arm.curve])
     for index, arm in enumerate(arms):
-        _curve(main, arm, index, band=not many)
-    _stage_axis(main, stages, words=True)
+        _curve(main, arm, index, arm.tokens if by_tokens else range(results.stages + 1), band=not many)
+    if by_tokens:
+        main.xaxis.set_major_formatter(lambda value, _: short_count(value))
+        main.set_xlabel("generated training tokens, mean over seeds; a point after each stage", color=MUTED)
+    else:
+        _stage_axis(main, results.stages, words=True)
     main.set_title(_curves_title(results, many), loc="left", color=INK, fontsize=12)
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9.5, labelcolor=INK)
     axes = [main]
     for index, arm in enumerate(arms if many else ()):
         panel = figure.add_subplot(grid[1 + index // columns, index % columns])
         for other in arms:
-            panel.plot([rate.value for rate in other.valid_curve], color=FAINT, linewidth=1)
-        _curve(panel, arm, index, band=True)
-        _stage_axis(panel, stages, words=False)
+            panel.plot([rate.value for rate in other.curve], color=FAINT, linewidth=1)
+        _curve(panel, arm, index, range(results.stages + 1), band=True)
+        _stage_axis(panel, results.stages, words=False)
         panel.tick_params(labelsize=8.5)
         panel.set_title(_with_seeds(arm), loc="left", color=INK, fontsize=9)
         axes.append(panel)
     for drawn in axes:
         _percent_axis(drawn, *limits)
-    return _image(figure, "Learning curves: valid rate by stage")
+    return _image(figure, "Learning curves: valid rate on the test set")
 
 
 def effect_chart(results: ComparisonResults) -> Markup | None:
-    """Draw differences of the final valid rate: a panel for each baseline, a row for each arm.
+    """Draw differences of the final valid rate on the test set: a panel for each baseline, a row for each
+    arm.
 
     None without a baseline.
     """
@@ -179,14 +185,19 @@ def effect_chart(results: ComparisonResults) -> Markup | None:
     figure = _new_figure(403, 94 + sum(24.5 * height + 30 for height in heights))
     panels = figure.subplots(len(against), 1, squeeze=False, height_ratios=heights)[:, 0]
     effects = [effect for of_base in against.values() for effect in of_base.values()]
+    significant = {
+        (pair.arm, pair.minus) for pair in results.pairs if pair.adjusted.get("valid", 1.0) < ALPHA
+    }
     # At least one point, where nothing differs.
     reach = 1.05 * max(0.01, *(abs(end) for effect in effects for end in (effect.low, effect.high)))
     for axes, (base, of_base) in zip(panels, against.items(), strict=True):
-        _forest(axes, of_base)
+        _forest(axes, of_base, {arm for arm, minus in significant if minus == base})
         axes.set_xlim(-reach, reach)
         axes.set_title(f"minus {base}", loc="left", color=INK, fontsize=11)
-    explained = "points of the final valid rate on the validation set;\nfilled: the interval misses zero"
-    figure.supxlabel(f"{explained}, unadjusted", fontsize=9.5, color=MUTED)
+    explained = "points of the final valid rate on the test set, 95 % intervals, unadjusted;"
+    figure.supxlabel(
+        f"{explained}\nfilled: ahead or behind by the adjusted p-value", fontsize=9.5, color=MUTED
+    )
     return _image(figure, "Differences of the final valid rate to each baseline")
 
 
@@ -198,17 +209,17 @@ def sampled(arms: Sequence[ArmResult]) -> str:
 def _curves_title(results: ComparisonResults, many: bool) -> str:
     over = f"95 % intervals over {sampled(results.arms)}"
     below = f"; below, with {over}" if many else f", {over}"
-    return f"Valid rate on {results.instances} instances, mean over seeds{below}"
+    return f"Valid rate on {results.instances} test instances, mean over seeds{below}"
 
 
-def _curve(axes: "Axes", arm: ArmResult, index: int, *, band: bool) -> None:
-    colour, stages = _ARMS[index % len(_ARMS)], np.arange(len(arm.valid_curve))
-    values, low, high = _ends(arm.valid_curve)
+def _curve(axes: "Axes", arm: ArmResult, index: int, places: Sequence[float], *, band: bool) -> None:
+    colour = _ARMS[index % len(_ARMS)]
+    values, low, high = _ends(arm.curve)
     if band:
-        axes.fill_between(stages, low, high, facecolor=(colour, 0.2), edgecolor=(colour, 0.7), linewidth=0.8)
+        axes.fill_between(places, low, high, facecolor=(colour, 0.2), edgecolor=(colour, 0.7), linewidth=0.8)
     dash, marker = _DASHES[index // len(_ARMS) % len(_DASHES)], _MARKERS[index % len(_MARKERS)]
     marks = {"color": colour, "linewidth": 2, "marker": marker, "markersize": 5, "linestyle": dash}
-    axes.plot(stages, values, label=_with_seeds(arm), **marks)
+    axes.plot(places, values, label=_with_seeds(arm), **marks)
 
 
 def _with_seeds(arm: ArmResult) -> str:
@@ -221,12 +232,12 @@ def _limits(rates: Sequence[Rate]) -> tuple[float, float]:
     return max(0.0, math.floor(20 * low - 0.2) / 20), min(1.0, math.ceil(20 * high + 0.2) / 20)
 
 
-def _forest(axes: "Axes", effects: Mapping[str, Effect]) -> None:
-    """Draw a row for each effect; filled points have intervals without zero."""
+def _forest(axes: "Axes", effects: Mapping[str, Difference], filled: Collection[str]) -> None:
+    """Draw a row for each arm and its difference."""
     colour, beside = _ARMS[0], {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 9}
-    for row, effect in enumerate(effects.values()):
+    for row, (arm, effect) in enumerate(effects.items()):
         reach = [[effect.value - effect.low], [effect.high - effect.value]]
-        marks = {"marker": "o", "markersize": 7, "markerfacecolor": colour if effect.sign else "white"}
+        marks = {"marker": "o", "markersize": 7, "markerfacecolor": colour if arm in filled else "white"}
         axes.errorbar(
             effect.value, row, xerr=reach, color=colour, elinewidth=1.8, markeredgewidth=1.6, **marks
         )

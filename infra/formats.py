@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from envgen.breakdown import Difference, Rate
+from envgen.estimates import Difference, Rate
 
 SPACE = "\u00a0"
 
@@ -80,3 +80,12 @@ def listed(words: Sequence[str]) -> str:
 def rate_names(best: str | None) -> dict[str, str]:
     """The rates of an environment and their words; `best` is its word for optimal answers."""
     return {"valid": "valid"} | ({"optimal": best} if best else {})
+
+
+def figure_names(best: str | None) -> dict[str, str]:
+    """The figures of a comparison and their words."""
+    return rate_names(best) | {
+        "hardest": "valid, hardest quarter",
+        "area": "mean over tokens",
+        "validation": "valid, validation set",
+    }

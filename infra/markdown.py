@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from engineer.proposal import Proposal
-from envgen.breakdown import Difference, Rate
 from envgen.config import EnvConfig
+from envgen.estimates import Difference, Rate
 from envgen.space import Space
 from infra import tables
 from infra.config.preset import Preset

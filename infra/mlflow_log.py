@@ -37,7 +37,6 @@ from envgen.environment import Space
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from infra.config.dotted import leaves
-from infra.config.preset import Preset
 from infra.config.settings import Settings, without_password
 from infra.formats import rate_names
 from infra.runs import files
@@ -143,7 +142,7 @@ def start_trace(run: Run, stage: int) -> LiveSpan | None:
     return ids and mlflow.start_span_no_context(
         f"design stage {stage + 1}",
         SpanType.AGENT,
-        tags=_columns(run.preset),
+        tags=_columns(run),
         metadata={TraceMetadataKey.SOURCE_RUN: ids.run},
         experiment_id=ids.experiment,
     )
@@ -230,26 +229,28 @@ def _curriculum(client: MlflowClient, run: Run) -> Ids:
     """Return the ids of the run of a curriculum, which is created if it is new."""
     above, fields = Settings().parent_run, leaves({"preset": run.preset.model_dump(mode="json")})
     params = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
-    shared = above and run.name in (SHARED, f"{SHARED}-s{run.preset.seed}")
+    shared = above and run.name.startswith(SHARED)
     parent = {MLFLOW_PARENT_RUN_ID: above} if above else {}
     tags = {"level": "shared stage" if shared else "curriculum", **parent}
     experiment = client.get_run(above).info.experiment_id if above else _experiment(client, run.preset.name)
-    params |= _columns(run.preset)
+    params |= _columns(run)
     return _run_of(client, run.directory, run.name, tags, params, experiment=experiment)
 
 
-def _columns(preset: Preset) -> Texts:
-    """Return what runs are compared by."""
+def _columns(run: Run) -> Texts:
+    """Return what runs are compared by: in a comparison the arm, else the engineer."""
+    preset = run.preset
     engineer = variant_label(preset.engineer.name, preset.engineer.variant)
-    return {"engineer variant": engineer, "seed": str(preset.seed), "preset": preset.name}
+    arm = run.name.removesuffix(f"-s{preset.seed}") if Settings().parent_run else engineer
+    return {"arm": arm, "seed": str(preset.seed), "preset": preset.name}
 
 
 def _stage_run(client: MlflowClient, run: Run, number: int, root: Ids) -> Ids:
     """Return the ids of the run of a stage that is not complete, or not wholly logged; delete what was logged
     of the stage before it was done again."""
-    params = {**_columns(run.preset), "stage": str(number), "curriculum": run.name}
+    params = {**_columns(run), "stage": str(number), "curriculum": run.name}
     base = number == BASE_POLICY
-    name = "base policy" if base else f"stage {number} · {params['engineer variant']}"
+    name = "base policy" if base else f"stage {number} · {params['arm']}"
     tags = {"level": "start" if base else "stage", "stage": str(number), MLFLOW_PARENT_RUN_ID: root.run}
     fields = {"experiment": root.experiment, "parent": root.run, "manifest": ""}
     ids = _run_of(client, run.folder(number), name, tags, params, **fields)

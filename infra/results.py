@@ -8,8 +8,9 @@ from pydantic import Field
 
 from engineer.gate import BASE_POLICY, GateDecision
 from engineer.proposal import Proposal
-from envgen.breakdown import Breakdown, Difference
+from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
+from envgen.estimates import Difference
 from envgen.frozen import Frozen
 
 MAX_COMMENT = 2_000

@@ -9,8 +9,8 @@ from typing import Any
 
 from engineer.engineers.registry import variant_label
 from engineer.gate import BASE_POLICY
-from envgen.breakdown import Rate
 from envgen.errors import EnvwrightError
+from envgen.estimates import Rate
 from envgen.frozen import Frozen
 from infra.config.settings import RESERVED, run_name
 from infra.results import Made

@@ -4,7 +4,7 @@ import shlex
 
 from engineer.engineers.registry import reads_context
 from engineer.gate import name_of
-from envgen.breakdown import Difference, Rate
+from envgen.estimates import Difference, Rate
 from infra.config.preset import Preset
 from infra.formats import SPACE, count, interval, percent, points
 from infra.results import CurriculumResults, Part
@@ -57,7 +57,7 @@ def _change(word: str, change: Difference, after: Rate, before: Rate) -> str:
 
 def _verb(change: Difference) -> str:
     """Return `rose` or `fell`; empty if the interval holds zero."""
-    return "rose" if change.low > 0 else "fell" if change.high < 0 else ""
+    return ("", "rose", "fell")[change.sign]
 
 
 def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None:

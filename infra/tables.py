@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from envgen.breakdown import Counts, Rate, wilson
+from envgen.breakdown import Counts
 from envgen.config import SHARE, EnvConfig
+from envgen.estimates import Rate, wilson
 from envgen.space import Knob, Space
-from infra.analysis.results import RATES, ComparisonResults, Pair
+from infra.comparison.results import ArmResult, ComparisonResults, Figure, Pair
 from infra.formats import (
     duration,
+    figure_names,
     label,
     listed,
     rate_names,
@@ -117,30 +119,88 @@ def _split_rate(label: str, place: int, part: Counts) -> Rate | None:
     return parts and parts[place].valid_rate
 
 
-def arms(results: ComparisonResults) -> pd.DataFrame:
-    """Return a row for each arm and rate of a comparison, with its differences to the baselines.
+def overview(results: ComparisonResults) -> pd.DataFrame:
+    """Return what a comparison is about: a row for each arm with its valid rate on the test set at the
+    end, the differences to the baselines, the designs that were used, and what a run has spent."""
+    table, spent = arms(results, "valid"), [arm.spent for arm in results.arms]
+    table["designs used"] = [designs(arm) for arm in results.arms]
+    table["tokens"] = [part and short_count(part.training_tokens + part.engineer_tokens) for part in spent]
+    table["time"] = [part and duration(part.training_seconds + part.engineer_seconds) for part in spent]
+    return table.astype(object).where(table.notna(), None)
 
-    Tokens and time stand in the row of the valid rate."""
-    words = rate_names(results.best)
-    failed, bases, rows = {child.arm for child in results.failed}, list(results.differences("valid")), []
+
+def designs(arm: ArmResult) -> str | None:
+    """Return how many of an arm's designs were used, `4 of 6`; None before a run has finished."""
+    return f"{arm.designs_used} of {arm.designs_asked}" if arm.seeds else None
+
+
+def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
+    """Return a row for each arm with a figure and its differences to the baselines.
+
+    Where an arm lacks seeds that others have finished, its row says which ones it rests on."""
+    troubled, whole = (
+        {child.arm for child in results.troubled},
+        {s for arm in results.arms for s in arm.seeds},
+    )
+    against, rows = results.differences(figure), []
     for arm in results.arms:
-        seeds = f"{len(arm.seeds)}/{len(results.seeds)}{'!' if arm.label in failed else ''}"
-        tokens = None if arm.tokens is None else short_count(arm.tokens)
-        spent = [tokens, None if arm.seconds is None else duration(arm.seconds)]
-        for name in filter(words.get, RATES):
-            effects = results.differences(name).values()
-            numbers = [getattr(arm, name), *(of_base.get(arm.label) for of_base in effects)]
-            rows.append(
-                [arm.label, seeds, words[name], *numbers, *(spent if name == "valid" else (None, None))]
-            )
-    columns = ["at the end", *(f"against {base}" for base in bases), "tokens", "time"]
-    return frame(["engineer variant", "seeds", "rate", *columns], rows)
+        seeds = f"{len(arm.seeds)} of {len(results.seeds)}{'!' if arm.label in troubled else ''}"
+        if arm.seeds and {*arm.seeds} != whole:
+            seeds += f" (only {listed(list(map(str, arm.seeds)))})"
+        rows.append(
+            [
+                arm.label,
+                seeds,
+                arm.rates.get(figure),
+                *(of_base.get(arm.label) for of_base in against.values()),
+            ]
+        )
+    return frame(
+        ["arm", "seeds", figure_names(results.best)[figure], *(f"minus {base}" for base in against)], rows
+    )
+
+
+def costs(results: ComparisonResults) -> pd.DataFrame:
+    """Return a row for each arm with what a run has spent, mean over seeds, and what came of it."""
+    rows = []
+    for arm in results.arms:
+        spent = arm.spent
+        numbers = spent and [
+            short_count(spent.training_tokens),
+            duration(spent.training_seconds),
+            short_count(spent.engineer_tokens),
+            duration(spent.engineer_seconds),
+            share(arm.no_signal or 0.0),
+            arm.undone,
+        ]
+        rows.append([arm.label, designs(arm), *(numbers or [None] * 6)])
+    columns = ["training tokens", "training time", "engineer tokens", "engineer time"]
+    return frame(["arm", "designs used", *columns, "groups without signal", "stages undone"], rows)
+
+
+def strata_of_arms(results: ComparisonResults) -> pd.DataFrame:
+    """Return the valid rate on the test set at the end: a row for each stratum, a column for each arm."""
+    finished = [arm for arm in results.arms if arm.strata]
+    rows = [[word, *(arm.strata.get(name) for arm in finished)] for name, word in results.strata.items()]
+    words = [results.strata.get(arm.frontier or "", "none") for arm in finished]
+    return frame(["stratum", *(arm.label for arm in finished)], [*rows, ["frontier stratum", *words]])
+
+
+def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:
+    """Return the share of the data of each stratum by stage, mean over seeds: a row for each arm and
+    stage."""
+    rows = [
+        [arm.label, f"stage {number}", *(share(stage.get(name, 0.0)) for name in results.strata)]
+        for arm in results.arms
+        for number, stage in enumerate(arm.shares)
+    ]
+    return frame(["arm", "stage", *results.strata.values()], rows)
 
 
 def pairs(results: Iterable[Pair]) -> pd.DataFrame:
-    """Return the differences of arms to each other."""
-    rows = [[pair.arm, pair.minus, pair.valid.seeds, pair.valid] for pair in results]
-    return frame(["engineer variant", "minus", "seeds", "difference, points"], rows)
+    """Return the differences of arms to each other in valid rate on the test set."""
+    rows = [[pair.arm, pair.minus, len(pair.seeds), pair.differences["valid"]] for pair in results]
+    return frame(["arm", "minus", "seeds", "difference, points"], rows)
 
 
 def provenance(made: Made) -> dict[str, str]:

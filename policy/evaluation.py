@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from envgen.breakdown import Difference, paired_difference
 from envgen.environment import Environment, FaultCount, Instance
 from envgen.errors import DataError
+from envgen.estimates import Difference, difference
 from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
@@ -44,34 +44,25 @@ def evaluate(
 
 
 def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
-    """Change of the valid and the optimal rate, with paired intervals; DataError if the instances differ."""
-    return (
-        paired_difference(*_outcomes(before, after, "valid")),
-        paired_difference(*_outcomes(before, after, "optimal")),
-    )
-
-
-def solved_by_one(before: list[Rollout], after: list[Rollout]) -> tuple[int, int]:
-    """Numbers of instances that only `after` and only `before` solved; DataError if they are not the same."""
-    old, new = _outcomes(before, after, "valid")
-    return int((new & ~old).sum()), int((old & ~new).sum())
+    """Change of the valid and the optimal rate, paired over the instances within strata; DataError if the
+    instances differ."""
+    strata = [rollout.instance.stratum for rollout in before]
+    valid, optimal = (_change(before, after, field) for field in ("valid", "optimal"))
+    return difference(valid, strata), difference(optimal, strata)
 
 
 def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[str, Difference]:
     """Stratum -> change of its valid rate, likewise paired, in the order of the instances."""
-    outcomes = _outcomes(before, after, "valid")
-    strata = [rollout.instance.stratum for rollout in before]
-    return {
-        name: paired_difference(*outcomes[:, [stratum == name for stratum in strata]])
-        for name in dict.fromkeys(strata)
-    }
+    change, strata = _change(before, after, "valid"), np.array([r.instance.stratum for r in before])
+    return {name: difference(change[strata == name]) for name in dict.fromkeys(strata.tolist())}
 
 
-def _outcomes(before: list[Rollout], after: list[Rollout], field: str) -> np.ndarray:
-    """A flag of the verdicts before and after, [2, n], bool."""
+def _change(before: list[Rollout], after: list[Rollout], field: str) -> np.ndarray:
+    """The flag of a verdict after minus before, [n], -1 to 1."""
     if [r.instance.id for r in before] != [r.instance.id for r in after]:
         raise DataError(
             "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
             "evaluate both on one data set"
         )
-    return np.array([[getattr(r.verdict, field) for r in part] for part in (before, after)], dtype=bool)
+    old, new = (np.array([getattr(r.verdict, field) for r in part], np.int8) for part in (before, after))
+    return new - old

@@ -125,14 +125,15 @@ class SimulatedModel:
 def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
     """GRPO on the skills of a policy; leaves checkpoint and training log of a stage, as real training does.
 
-    Of TRL's options the group size, the answers of a step and the learning rate count.
+    Of TRL's options the group size, the answers of a step, their number and the learning rate count.
     """
     environment, started = spec.environment.load(), time.monotonic()
     policy, instances = read_policy(spec.parent, environment.space), read_dataset(spec.data)
     rng, group = np.random.default_rng(spec.seed), group_size(spec.trl)
     prompts = max(1, deciding_options(spec.trl, spec.training, 1)["answers_a_step"] // group)
     size = policy.world.rate * float(spec.trl.get("learning_rate") or 1e-6) / _LEARNING_RATE
-    batches = _batches(len(instances), spec.trl.get("num_train_epochs", 1), prompts, rng)
+    epochs, most = float(spec.trl.get("num_train_epochs", 1)), int(spec.trl.get("max_steps") or 0)
+    batches = _batches(len(instances), most * prompts / len(instances) if most > 0 else epochs, prompts, rng)
     rows, tokens, faults = list[dict[str, Any]](), 0, FaultCount(environment.space)
     for step, batch in enumerate(batches, start=1):
         begun = time.monotonic()
@@ -143,6 +144,8 @@ def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
         rates = {"rewards/valid/mean": row["valid"], "rewards/optimal/mean": row["optimal"]}
         signal = {"reward": row["reward"], "frac_reward_zero_std": row["zero_variance"]}
         progress({**done, **rates, **signal, "elapsed": time.monotonic() - started})
+        if spec.training.is_spent(tokens, time.monotonic() - started):
+            break
     faults.add([], last=True)
     write_table(spec.output / TRAIN_LOG, pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
     partial = spec.work / CHECKPOINT

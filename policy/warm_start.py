@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from envgen.breakdown import Rate
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Source
 from envgen.errors import ShortageError
+from envgen.estimates import Rate
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.seeds import seed_integer

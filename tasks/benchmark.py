@@ -5,9 +5,9 @@ from typing import Any
 
 from envgen.files import digest, file_digest, write_json
 from envgen.suites import Item, benchmark_of
-from infra.analysis.benchmark.results import RESULTS_FILE, BenchmarkResults, count
-from infra.analysis.benchmark.sources import limited, read_source
-from infra.analysis.benchmark.spec import BenchmarkSpec
+from infra.benchmark.results import RESULTS_FILE, BenchmarkResults, count
+from infra.benchmark.sources import limited, read_source
+from infra.benchmark.spec import BenchmarkSpec
 from infra.config.versions import code_version
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
 from infra.runs.lock import exclusive

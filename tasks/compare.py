@@ -10,10 +10,10 @@ from prefect import task
 
 from envgen.errors import RunDirectoryError
 from envgen.files import write_json
-from infra.analysis.comparison.page import PAGE, conclusions, write_page
-from infra.analysis.gather import gather
-from infra.analysis.results import RESULTS_FILE, ComparisonResults, read_comparison_results
-from infra.analysis.spec import Child, ComparisonSpec
+from infra.comparison.gather import gather
+from infra.comparison.page import PAGE, conclusions, write_page
+from infra.comparison.results import RESULTS_FILE, ComparisonResults, read_comparison_results
+from infra.comparison.spec import COPY, Child, ComparisonSpec
 from infra.config.settings import run_name
 from tasks.record import logged
 from tasks.run import log, task_options
@@ -74,7 +74,9 @@ def _run_in(mlflow: Any, directory: Path, spec: ComparisonSpec) -> Any:
 
 def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
     ids = _run_in(mlflow, directory, spec)
-    mlflow.log_comparison(ids, conclusions(results)[0], [directory / RESULTS_FILE, directory / PAGE])
+    mlflow.log_comparison(
+        ids, conclusions(results)[0], [directory / name for name in (COPY, RESULTS_FILE, PAGE)]
+    )
     if server := mlflow.server_address():
         log.info("chart in MLflow: %s/%s", server, mlflow.view_address(ids.experiment))
 
@@ -82,6 +84,10 @@ def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: Comparison
 def earlier_failures(directory: Path) -> dict[str, str]:
     """Why curricula failed in an earlier call, by name."""
     try:
-        return {child.name: child.reason for child in read_comparison_results(directory).failed}
+        return {
+            child.name: child.reason
+            for child in read_comparison_results(directory).children
+            if child.state == "failed"
+        }
     except RunDirectoryError:
         return {}

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from engineer.context import DesignContext
-from engineer.gate import GateDecision, decide, sign_test
+from engineer.gate import GateDecision, decide
 from engineer.proposal import Proposal
 from engineer.propose import design, fitted, unchanged
 from envgen.config import EnvConfig
@@ -12,7 +12,7 @@ from infra.runs.context import training_facts
 from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL, ROLLOUTS
 from infra.runs.run import Run
 from infra.runs.steps import Stored
-from policy.evaluation import gains, solved_by_one
+from policy.evaluation import gains
 from policy.grpo.train_spec import SPLITTING
 from tasks.record import logged
 from tasks.run import engine, log
@@ -27,11 +27,10 @@ def _compared(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
     """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
     before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
-    p_value = sign_test(*solved_by_one(before, after))
     valid, optimal = gains(before, after)
     optimal_gain = optimal if run.preset.space.best else None
     against = run.best(stage - 1)
-    decision = decide(run.preset.engineer.gate, stage, against, valid, p_value, optimal_gain)
+    decision = decide(run.preset.engineer.gate, stage, against, valid, optimal_gain)
     level = logging.WARNING if decision.dropped else logging.INFO
     log.log(level, "stage %d: gate: %s", stage, decision.reason)
     run.write(GATE, decision, stage)

@@ -26,6 +26,7 @@ from infra.runs.files import (
     REPORT,
     RESULTS,
     ROLLOUTS,
+    TEST_ROLLOUTS,
     TRAIN_DATA,
     TRAINING_LOG,
     VALIDATION,
@@ -105,6 +106,7 @@ def finished_run(
     proposals: tuple[Proposal, ...] = (),
     configs: tuple[EnvConfig, ...] = (),
     answers: Callable[[list[Any], int], list[Rollout]] = rollouts,
+    test: list[Instance] | None = None,
 ) -> Run:
     """A curriculum whose evaluations solve `correct` of every ten instances: the base policy's first, then
     one a stage."""
@@ -115,6 +117,8 @@ def finished_run(
     run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.environment)
     run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.environment)
     run.write(BREAKDOWN, breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
+    for number, right in enumerate(correct if test else (), start=BASE_POLICY):
+        run.write(TEST_ROLLOUTS, answers(test or [], right), number, preset.prompt_style, preset.environment)
     for number, right in enumerate(correct[1:]):
         config = configs[number]
         run.write(CONFIG, config, number)

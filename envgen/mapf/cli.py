@@ -110,7 +110,7 @@ def verify(
 
     Example: `envwright mapf verify data.parquet completions.jsonl`
     """
-    from envgen.breakdown import wilson
+    from envgen.estimates import wilson
     from envgen.mapf.problem_files import parsed, read_instances
     from envgen.mapf.verifier import verify as verdict_on
 

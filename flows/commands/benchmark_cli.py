@@ -13,8 +13,8 @@ from envgen.terminal import console, printable, say
 from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, number_table, print_json, show_log
 from flows.parameters import OptionsForm
-from infra.analysis.benchmark.results import BenchmarkResults, Score
-from infra.analysis.benchmark.spec import BenchmarkSpec, benchmark_directory, planned
+from infra.benchmark.results import BenchmarkResults, Score
+from infra.benchmark.spec import BenchmarkSpec, benchmark_directory, planned
 from infra.formats import label, narrow
 from infra.runs.files import ROLLOUTS
 from policy.chat.engine_config import EngineConfig

@@ -11,7 +11,8 @@ from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
 from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from flows.parameters import CurriculumOptions, chosen_curriculum
-from infra.analysis.results import read_comparison_results
+from infra.comparison.file import sha256
+from infra.comparison.results import read_comparison_results
 from infra.config.preset import Preset
 from infra.config.settings import Settings, run_name
 from infra.runs.files import REPORT
@@ -117,29 +118,37 @@ def compare(
     preset: Annotated[
         str,
         typer.Argument(
-            help="A shipped preset, the path of a YAML file, a run (for its preset), or a comparison to"
-            " continue."
+            help="A comparison file, a shipped preset, the path of a preset, a run (for its preset), or a"
+            " comparison to continue."
         ),
     ],
     options: ComparisonOptions,
     jobs: Jobs = None,
     name: Name = "",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what difference these seeds and instances can show, and stop.")
+    ] = False,
     json_: JSON = False,
 ) -> None:
-    """Compare engineers (model, rule, random, fixed) from a shared stage 0, with 95 % intervals.
+    """Compare arms (engineers, or any other settings) on a test set, with 95 % intervals.
 
-    The same command continues a comparison; engineers, seeds and stages may be added.
+    The same command continues a comparison; arms and seeds may be added.
 
     Example: `envwright compare tiny --engineers checkpoint:V1,checkpoint,random --seeds 0,1,2`
     """
-    spec = chosen_comparison(preset, name, options)
+    spec, text = chosen_comparison(preset, name, options)
     directory = Settings().run_directory(spec.name)
-    labels, seeds = ", ".join(arm.label for arm in spec.arms), ",".join(map(str, spec.seeds))
+    labels, seeds = ", ".join(spec.presets), ",".join(map(str, spec.file.seeds))
     console.print(
-        f"{spec.name}: {len(spec.arms)} engineers ({labels}), seeds {seeds}, {spec.preset.stages} stages",
+        f"{spec.name}: {len(spec.presets)} arms ({labels}), seeds {seeds}, {spec.preset.stages} stages,"
+        f" registered as SHA-256 {sha256(text)[:12]}",
         highlight=False,
         soft_wrap=True,
     )
+    if plan:
+        from flows.commands.tables import plan_table
+
+        return console.print(plan_table(spec))
     check_hub(spec.preset.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table
@@ -147,7 +156,7 @@ def compare(
 
     failure = None
     try:
-        compare_flow(preset, spec.name, options, jobs)
+        compare_flow(preset, name, options, jobs)
     except ChildError as error:
         failure = error
     if (directory / "comparison_results.json").exists():

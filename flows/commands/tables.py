@@ -3,17 +3,17 @@
 from rich.table import Table
 
 from flows.commands.terminal import number_table
-from infra.analysis.comparison.page import conclusions
-from infra.analysis.results import ComparisonResults
+from infra.comparison.page import conclusions
+from infra.comparison.plan import plan, test_instances
+from infra.comparison.results import ComparisonResults
+from infra.comparison.spec import ComparisonSpec
 from infra.figures import sampled
-from infra.formats import narrow, rate_names
+from infra.formats import count, narrow, rate_names
 from infra.results import CurriculumResults
-from infra.tables import BASE, ON_TEST, arms, rates
+from infra.tables import BASE, ON_TEST, overview, rates
 
 SPARED = ("time", "tokens", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
-_HEADINGS = {"engineer variant": "engineer", "at the end": "final %"}
-"""Shorter headings of columns."""
 
 
 def rates_table(results: CurriculumResults, best: str | None) -> Table:
@@ -32,26 +32,31 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
 
 
 def comparison_table(results: ComparisonResults) -> Table:
-    """Engineer variants side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
-    rows = arms(results)
-    shared = {
-        "one": f"shared stage 0 of seed {results.stage0_seed}",
-        "per-seed": "a shared stage 0 of each seed",
-    }
-    judged = f"{results.stages} stages, validation on {results.instances} instances"
-    title = f"{results.comparison}: {judged}, {shared[results.stage_0]}"
-    headings = [_HEADINGS.get(name) or name.replace("against", "to") for name in rows.columns]
-    failed = ", ".join(child.name for child in results.failed)
+    """Arms side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
+    rows = overview(results)
+    title = (
+        f"{results.comparison}: {count(results.stages, 'stage')}, {count(results.instances, 'test instance')}"
+    )
     lines = [
-        "Final: at the end; to another engineer: points, paired by seed and instance. [95 % intervals] over"
-        f" {sampled(results.arms)}. Tokens and time: a run, with the shared stage 0.",
+        "Valid rate on the test set at the end; minus: points, paired by seed and instance. [95 % intervals],"
+        f" unadjusted, over {sampled(results.arms)}. Designs: used of asked for. Tokens, time: training and"
+        " engineer.",
         *conclusions(results),
-        f"! failed: {failed}." if failed else "",
     ]
-    table = number_table(headings, title, "\n".join(filter(None, lines)), ("rate",))
+    headings = [{"valid": "valid %", "designs used": "designs"}.get(name, str(name)) for name in rows.columns]
+    table = number_table(headings, title, "\n".join(lines))
     table.caption_justify = "left"
-    for arm, seeds, rate, final, *numbers in rows.itertuples(index=False, name=None):
-        first = [arm, seeds, rate] if rate == "valid" else ["", "", f"{rate[:3]}."]
-        cells = [cell if isinstance(cell, str) else narrow(cell) for cell in numbers]
-        table.add_row(*first, narrow(final) or "-", *cells)
+    for row in rows.itertuples(index=False, name=None):
+        table.add_row(*(cell if isinstance(cell, str) else narrow(cell) or "-" for cell in row))
+    return table
+
+
+def plan_table(spec: ComparisonSpec) -> Table:
+    """The differences that a comparison can show, in points."""
+    rows = plan(spec)
+    title = f"Smallest difference in points that {count(test_instances(spec.preset), 'test instance')} show"
+    caption = "With 80 % power at 5 %; runs differ by: standard deviation between training runs, in points"
+    table = number_table(list(rows.columns), title, caption)
+    for row in rows.itertuples(index=False, name=None):
+        table.add_row(*row)
     return table

@@ -12,9 +12,10 @@ import numpy as np
 from markupsafe import Markup
 
 from engineer.gate import BASE_POLICY
-from envgen.breakdown import Difference, Rate, format_alarms
+from envgen.breakdown import format_alarms
 from envgen.environment import Environment
 from envgen.errors import RunDirectoryError
+from envgen.estimates import Difference, Rate
 from envgen.space import Space
 from infra import figures, formats, tables
 from infra.config.settings import run_name

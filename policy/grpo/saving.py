@@ -12,7 +12,7 @@ from envgen.dataset import read_dataset
 from envgen.environment import Environment
 from policy.chat.transformers_model import chat_tokens, load
 from policy.child import WARNING, tell
-from policy.grpo.train_spec import TrainSpec
+from policy.grpo.train_spec import TrainingSettings, TrainSpec
 
 SCORED = 8
 """Instances whose reference answers are scored before and after an adapter is merged."""
@@ -48,6 +48,21 @@ class ProgressLines(TrainerCallback):
                 "elapsed": round(time.monotonic() - self._started, 2),
             }
             tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})
+
+
+class Budget(TrainerCallback):
+    """End training when a stage has generated its tokens, or taken its time."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        self._settings = settings
+
+    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer at every log entry; what a process before this one has logged counts too."""
+        steps = [entry for entry in state.log_history if "completions/mean_length" in entry]
+        answers = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        tokens = answers * sum(entry["completions/mean_length"] for entry in steps)
+        if self._settings.is_spent(tokens, sum(entry["step_time"] for entry in steps)):
+            control.should_training_stop = True
 
 
 def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec) -> Path:

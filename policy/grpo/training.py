@@ -34,7 +34,7 @@ from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.check import grpo_arguments
 from policy.grpo.rewards import reward_functions
-from policy.grpo.saving import ProgressLines, save
+from policy.grpo.saving import Budget, ProgressLines, save
 from policy.grpo.train_log import STRATUM_METRICS, TRAIN_LOG_SCHEMA, stratum_metrics, without_variance
 from policy.grpo.train_spec import (
     CHECKPOINT,
@@ -144,7 +144,7 @@ def train(spec: TrainSpec) -> None:
         train_dataset=training_rows(environment, spec.data),
         resume=resume,
         processing_class=tokenizer,
-        callbacks=[ProgressLines()],
+        callbacks=[ProgressLines(), Budget(spec.training)],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
     if trainer.accelerator.is_main_process:

@@ -87,7 +87,7 @@ def approval(opened: Browser, served: Served) -> None:
 
 
 def mlflow(opened: Browser, served: Served) -> None:
-    """docs/mlflow.png: the rates of the comparison's engineer variants, a line each."""
+    """docs/mlflow.png: the rates of the comparison's arms, a line each."""
     user, _, password = served.auth_string.partition(":")
     page = new_page(opened, 1300, 860, login=(user, password))
     open_in_mlflow(served, page, view_address(experiment_of(served, "engineers")))

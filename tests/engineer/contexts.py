@@ -6,8 +6,9 @@ from hypothesis import settings
 from support.boards import boards_config as env_config
 
 from engineer.context import DesignContext, StageRecord
-from envgen.breakdown import Breakdown, Counts, Difference, Labelled
+from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.config import SHARE, SUM_TOLERANCE, EnvConfig
+from envgen.estimates import Difference
 from envgen.mapf.space import WAIT_REQUIRED, Options, space_of
 from envgen.mapf.verifier import FailureCategory
 from envgen.space import Space
@@ -94,8 +95,8 @@ TRAINING = {
 def measured_context() -> DesignContext:
     """The context after the last stage with all that can be known of it and of its training."""
     change = {
-        "3": Difference(value=0.05, low=-0.02, high=0.12),
-        "5": Difference(value=0.2, low=0.1, high=0.3),
+        "3": Difference(value=0.05, low=-0.02, high=0.12, p=0.2),
+        "5": Difference(value=0.2, low=0.1, high=0.3, p=0.001),
     }
     context = design_context()
     strata = {

@@ -15,14 +15,15 @@ from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.propose import design
 from engineer.spec import EngineerSpec, Wording
-from envgen.breakdown import Breakdown, Counts, Difference, Labelled
+from envgen.breakdown import Breakdown, Counts, Labelled
+from envgen.estimates import Difference
 from envgen.space import Knob, Label, Space, Stratum
 
 RULES = ("frontier", "learnability", "gaussian", "bandit", "window", "levels", "random", "fixed")
 WORDINGS: tuple[Wording, ...] = ("compact", "full")
 OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
-RISE = Difference(value=0.1, low=0.02, high=0.18)
-FALL = Difference(value=-0.1, low=-0.18, high=-0.02)
+RISE = Difference(value=0.1, low=0.02, high=0.18, p=0.01)
+FALL = Difference(value=-0.1, low=-0.18, high=-0.02, p=0.01)
 
 
 def knob(name: str, low: float = 0, high: float = 1, label: str = "") -> Knob:

@@ -8,7 +8,6 @@ from board_makers import repeatable
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scipy.stats import binomtest
 
 from envgen.breakdown import (
     Breakdown,
@@ -16,9 +15,8 @@ from envgen.breakdown import (
     Judged,
     count_verdicts,
     format_alarms,
-    paired_difference,
-    wilson,
 )
+from envgen.estimates import wilson
 from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict
 
@@ -149,53 +147,3 @@ def test_counts_that_do_not_fit_together_are_refused(counts: dict):
         Counts.model_validate(counts)
     with pytest.raises(ValidationError):
         counted([])
-
-
-@pytest.mark.parametrize(
-    ("successes", "total"), [(0, 10), (10, 10), (7, 10), (1, 3), (81, 263), (899, 900), (1, 3_150)]
-)
-def test_rates_carry_the_wilson_interval(successes: int, total: int):
-    rate = wilson(successes, total)
-    assert rate.value == successes / total
-    assert (rate.low, rate.high) == pytest.approx(
-        binomtest(successes, total).proportion_ci(method="wilson"), abs=1e-12
-    )
-    assert rate.low <= rate.value + 1e-12
-    assert rate.value <= rate.high + 1e-12
-    assert str(wilson(81, 263)) == "30.8% [25.5%, 36.6%]", "the worked example of Newcombe (1998)"
-
-
-def test_no_answers_say_nothing_and_a_change_of_all_is_certain():
-    assert (wilson(0, 0).value, wilson(0, 0).low, wilson(0, 0).high) == (0, 0, 1)
-    for before, after, expected in (
-        (np.array([], bool), np.array([], bool), (0, -1, 1)),
-        (np.zeros(50, bool), np.ones(50, bool), (1, 1, 1)),
-        (np.ones(50, np.uint8), np.zeros(50, np.uint8), (-1, -1, -1)),
-    ):
-        change = paired_difference(before, after)
-        assert (change.value, change.low, change.high) == expected
-    with pytest.raises(ValueError, match=r"equal shapes, got \(3,\) and \(4,\)"):
-        paired_difference(np.zeros(3), np.zeros(4))
-
-
-@repeatable
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=300), st.integers(0, 10))
-def test_the_interval_holds_the_difference_of_the_means_and_is_deterministic(
-    pairs: list[tuple[bool, bool]], seed: int
-):
-    before, after = np.array(pairs).T
-    difference = paired_difference(before, after, seed=seed, resamples=999)
-    assert difference.value == pytest.approx(after.mean() - before.mean())
-    assert -1 <= difference.low <= difference.value + 1e-12
-    assert difference.value - 1e-12 <= difference.high <= 1
-    assert paired_difference(before, after, seed=seed, resamples=999) == difference
-
-
-def test_the_interval_is_that_of_a_bootstrap_over_instances():
-    rng = np.random.default_rng(0)
-    before, after = rng.random(400) < 0.4, rng.random(400) < 0.5
-    difference = paired_difference(before, after)
-    change = after.astype(int) - before.astype(int)
-    means = rng.choice(change, (9_999, 400)).mean(axis=1)
-    assert difference.low == pytest.approx(np.percentile(means, 2.5), abs=0.01)
-    assert difference.high == pytest.approx(np.percentile(means, 97.5), abs=0.01)

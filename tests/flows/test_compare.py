@@ -8,23 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.comparisons import comparison
 
 from engineer.gate import BASE_POLICY
 from envgen.errors import ChildError, RunDirectoryError
 from envgen.files import write_text
 from flows.compare import _complain, _is_done, _run_all
-from infra.analysis.gather import gather
-from infra.analysis.spec import Child, plan
+from infra.comparison.gather import gather
+from infra.comparison.spec import Child
 from infra.config.preset import Preset
 from infra.runs.files import ROLLOUTS
 from infra.runs.run import Run
 from infra.runs.steps import StepRecord, step_key
 from policy.devices import share_of_cores
 from tasks.compare import run_each
-from tasks.data import generate, make_validation
-from tasks.learn import evaluate_stage, evaluate_start, summarize, train
+from tasks.data import generate, make_test, make_validation
+from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, summarize, train
 
-CHILDREN = plan("micro", ["fixed", "random", "levels", "frontier"], [0, 1]).children
+CHILDREN = comparison("fixed", "random", "levels", "frontier", seeds=[0, 1]).children
 
 
 def test_at_most_so_many_children_run_at_a_time_and_one_that_fails_takes_no_other_with_it():
@@ -71,7 +72,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
 def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    spec = plan("micro", ["fixed", "random"], [0, 1], stage_0="per-seed")
+    spec = comparison("fixed", "random", seeds=[0, 1], stage_0="per-seed")
     monkeypatch.setattr("flows.compare.publish_comparison", lambda _, spec, why, **more: dict(why))
     started = []
 
@@ -90,7 +91,7 @@ def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
 
 
 def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
-    spec = plan("micro", ["fixed", "random", "levels"], [0])
+    spec = comparison("fixed", "random", "levels", seeds=[0])
     fixed, _, levels = spec.children
     results = gather(tmp_path, spec, {"levels-s0": "killed", "random-s0": "killed"})
     _complain(results, [fixed])
@@ -101,9 +102,9 @@ def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
 def test_a_finished_child_whose_record_was_lost_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    spec = plan("micro", ["fixed", "random", "levels"], [0])
+    spec = comparison("fixed", "random", "levels", seeds=[0])
     random = spec.children[1]
-    monkeypatch.setattr("flows.compare.finished", lambda directory, preset: directory.name != "levels-s0")
+    monkeypatch.setattr("flows.compare.is_finished", lambda directory, preset: directory.name != "levels-s0")
     (tmp_path / random.name / "stage-01").mkdir(parents=True)
     (tmp_path / random.name / "stage-01" / "manifest.json").touch()
     done = [child for child in spec.children if _is_done(tmp_path / child.name, child)]
@@ -114,8 +115,12 @@ def play_stage_0(directory: Path, preset: Preset) -> None:
     run = Run(directory=directory, chosen=preset)
     validation, base = make_validation.fn(run), run.model(BASE_POLICY)
     evaluate_start.fn(run, BASE_POLICY, base, validation)
-    data = generate.fn(run, 0, preset.default_config, validation)
-    rollouts = evaluate_stage.fn(run, 0, train.fn(run, 0, data, base), validation)
+    test = make_test.fn(run, None, validation)
+    evaluate_test.fn(run, BASE_POLICY, base, test)
+    data = generate.fn(run, 0, preset.default_config, validation, test)
+    checkpoint = train.fn(run, 0, data, base)
+    rollouts = evaluate_stage.fn(run, 0, checkpoint, validation)
+    evaluate_test.fn(run, 0, checkpoint, test)
     write_text(run.path(ROLLOUTS, BASE_POLICY), "the same answers")
     with suppress(RunDirectoryError):  # the breakdown, which nobody writes here
         summarize.fn(run, 0, run.evaluation(BASE_POLICY), rollouts)
@@ -131,12 +136,13 @@ def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeyp
         return StepRecord(step=step, key=keys[step], outputs=dict.fromkeys(outputs, keys[step]), seconds=0)
 
     monkeypatch.setattr("tasks.step.run_step", keyed)
-    spec = plan("micro", ["fixed", "random"], [3, 1], settings={"engineer.gate": "rollback"})
+    spec = comparison("fixed", "random", seeds=[3], settings={"engineer.gate": "rollback"})
     [root] = spec.roots
-    assert (root.name, root.preset.engineer.gate) == ("shared", "off")
+    assert (root.name, root.preset.engineer.gate) == ("shared-s3", "off")
     play_stage_0(tmp_path / root.name, root.preset)
     shared = dict(keys)
-    assert set(shared) == {"validation", "start", "generate", "train", "evaluate", "summarize"}
+    steps = {"validation", "start", "generate", "train", "evaluate", "summarize", "test-set", "test"}
+    assert set(shared) == steps
     for child in spec.children:
         keys.clear()
         play_stage_0(tmp_path / child.name, child.preset)

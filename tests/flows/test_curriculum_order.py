@@ -14,8 +14,8 @@ import pytest
 import flows.curriculum
 from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
-from envgen.breakdown import Difference
 from envgen.config import EnvConfig
+from envgen.estimates import Difference
 from envgen.files import file_digest, write_json
 from infra.config.preset import Preset, load_preset
 from infra.results import Decision, Verdict
@@ -25,7 +25,7 @@ from infra.runs.run import Run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_spec import CHECKPOINT
 
-RISE, DROP = Difference(value=0.1, low=0.05, high=0.15), Difference(value=-0.2, low=-0.3, high=-0.1)
+RISE, DROP = (Difference(value=value, low=value - 0.1, high=value + 0.05, p=0.001) for value in (0.15, -0.2))
 DEFAULT = load_preset("micro").default_config
 
 
@@ -66,7 +66,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             run.write(PROPOSAL, proposal, number)
             against = run.read(GATE, number - 1).best if number else BASE_POLICY
             change = DROP if number in drops else RISE
-            run.write(GATE, decide(run.preset.engineer.gate, number, against, change, 0.001), number)
+            run.write(GATE, decide(run.preset.engineer.gate, number, against, change), number)
             run.write(MANIFEST, {"stage": number}, number)
             return number + 1, {}
 

@@ -11,7 +11,7 @@ from flows.compare import compare
 from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from flows.curriculum import curriculum
 from flows.parameters import CurriculumOptions, chosen_curriculum
-from infra.analysis.spec import open_comparison
+from infra.comparison.spec import open_comparison
 from infra.config.preset import load_preset
 from infra.runs.files import CURRICULUM
 from infra.runs.run import Run, new_curriculum
@@ -43,7 +43,8 @@ def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: py
     assert chosen_curriculum(preset.model_dump_json(), "whole", CurriculumOptions()) == (preset, "whole")
     with pytest.raises(ConfigError, match="yours: no such preset"):
         chosen_curriculum("yours", "", CurriculumOptions())
-    assert chosen_comparison("mine", "", ComparisonOptions()).preset == preset
+    spec, _ = chosen_comparison("mine", "", ComparisonOptions(engineers=["bandit"], seeds=[preset.seed]))
+    assert spec.preset.model_copy(update={"test": None}) == preset
     for chosen, options in (
         (chosen_curriculum, CurriculumOptions()),
         (chosen_comparison, ComparisonOptions()),
@@ -55,12 +56,17 @@ def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: py
 def test_the_name_of_a_comparison_stands_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     asked = ComparisonOptions(engineers=["random", "fixed"], seeds=[3], settings={"instances": 24})
-    spec = chosen_comparison("micro", "mine", asked)
-    open_comparison(tmp_path / "mine", spec)
-    assert chosen_comparison("mine", "", ComparisonOptions()) == spec
-    assert chosen_comparison("mine", "mine", ComparisonOptions()) == spec, "as the command calls the flow"
-    with pytest.raises(ConfigError, match="takes no options; name its preset to add engineers"):
-        chosen_comparison("mine", "", ComparisonOptions(seeds=[4]))
+    spec, text = chosen_comparison("micro", "mine", asked)
+    opened = open_comparison(tmp_path / "mine", spec, text)
+    assert chosen_comparison("mine", "", ComparisonOptions()) == (opened, text)
+    written = tmp_path / "written.yaml"
+    written.write_text(text)
+    assert chosen_comparison(str(written), "", ComparisonOptions()) == (spec, text)
+    for source in ("mine", str(written)):
+        with pytest.raises(
+            ConfigError, match="takes no options; write them into the file, or name its preset"
+        ):
+            chosen_comparison(source, "", ComparisonOptions(seeds=[4]))
 
 
 @pytest.mark.parametrize(
@@ -88,11 +94,11 @@ def test_options_override_the_preset_and_what_is_left_out_keeps_its_value():
 
 
 def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
-    spec = chosen_comparison(
+    spec, _ = chosen_comparison(
         "micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5])
     )
-    assert (spec.stage_0, spec.registration) == ("one", {})
-    assert [arm.label for arm in spec.arms] == ["fixed", "checkpoint-V1"]
-    assert (spec.seeds, spec.preset.stages, spec.name) == ((4, 5), 2, "compare-micro")
+    assert [*spec.presets] == ["fixed", "checkpoint-V1"]
+    assert (spec.file.stage_0, spec.file.seeds) == ("per-seed", (4, 5))
+    assert (spec.preset.stages, spec.name) == (2, "compare-micro")
     with pytest.raises(ConfigError, match="approval"):
         chosen_comparison("micro", "", ComparisonOptions(settings={"approval": "required"}))

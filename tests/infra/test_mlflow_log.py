@@ -89,7 +89,7 @@ def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_s
     assert {runs[stage].data.tags["mlflow.parentRunId"] for stage in ("-1", "0", "1")} == {root.info.run_id}
     assert {entry.info.status for entry in runs.values()} == {"FINISHED"}
     assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
-    assert root.data.params["engineer variant"] == "checkpoint-V6"
+    assert root.data.params["arm"] == "checkpoint-V6"
     assert root.data.params["preset.trl.learning_rate"] == "0.0001"
     assert len(points(client, runs["0"], "train/reward")) == 5
     assert runs["1"].data.metrics["valid"] == 0.7

@@ -8,8 +8,8 @@ from factories import asked, finished_run, shares, with_results
 
 from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
-from envgen.breakdown import Difference
 from envgen.config import EnvConfig
+from envgen.estimates import Difference
 from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from infra.config.dotted import parse_override
 from infra.config.preset import load_preset
@@ -20,7 +20,8 @@ from infra.runs.run import open_run
 from infra.summary import advice, headlines, notes
 
 ROSE, FELL, UNCLEAR = (
-    Difference(value=value, low=value - 0.05, high=value + 0.05) for value in (0.1, -0.1, 0.01)
+    Difference(value=value, low=value - 0.05, high=value + 0.05, p=p)
+    for value, p in ((0.1, 0.001), (-0.1, 0.001), (0.01, 0.7))
 )
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6), shares(0.7))
 
@@ -46,7 +47,7 @@ def proposed(results: CurriculumResults, *proposals: dict) -> CurriculumResults:
         proposal = Proposal(
             stage=number, engineer="openai", variant="V6", config=CONFIGS[number + 1], **fields
         )
-        gate = decide("off", number, BASE_POLICY, UNCLEAR, 1.0)
+        gate = decide("off", number, BASE_POLICY, UNCLEAR)
         results = changed(results, number, proposal=proposal, gate=gate)
     return results
 
@@ -60,7 +61,7 @@ def test_the_designed_stages_stand_apart_from_stage_0_with_both_rates(results: C
     label = "Stages 1 to 2 (designed by checkpoint; 1 of 2 designs used): "
     assert designed.startswith(label)
     assert "from 50.0 % to 60.0 %, +10.0 points [" in designed
-    assert first.startswith("Stage 0 (default config): valid")
+    assert first.startswith("Stage 0 (default config): no clear change in valid")
     assert "from 30.0 % to 50.0 %, +20.0 points [" in first
     assert designed.count("points [") == first.count("points [") == 2, "valid and optimal"
     assert headlines(results, None)[0].count("points [") == 1
@@ -93,7 +94,7 @@ def test_a_config_that_never_changed_is_no_design(results: CurriculumResults):
 
 def test_what_the_gate_threw_away_is_in_no_part(results: CurriculumResults):
     for back, first in ((1, "Stage 1 (designed by checkpoint; 1 of 1\u00a0design used)"), (0, "Stage 0 (")):
-        rolled = changed(results, 2, gate=decide("rollback", 2, back, FELL, 0.001))
+        rolled = changed(results, 2, gate=decide("rollback", 2, back, FELL))
         assert headlines(rolled, None)[0].startswith(first)
         assert headlines(rolled, None)[-1] == f"The gate rolled back: the run ends with stage {back}."
 
@@ -122,14 +123,14 @@ def test_the_advice_is_a_command_that_compares_the_preset_of_the_run_with_fixed(
     options = dict(zip(words[::2], words[1::2], strict=True))
     settings = dict([parse_override(options["--set"])]) if "--set" in options else {}
     engineers, seeds = options["--engineers"].split(","), map(int, options["--seeds"].split(","))
-    spec = chosen_comparison(
+    spec, _ = chosen_comparison(
         source, "", ComparisonOptions(engineers=engineers, seeds=[*seeds], settings=settings)
     )
-    assert [arm.engineer for arm in spec.arms] == ["fixed", preset.engineer.name]
+    assert [each.engineer.name for each in spec.presets.values()] == ["fixed", preset.engineer.name]
     assert spec.children[1].preset.engineer == preset.engineer
     assert spec.preset.trl == preset.trl
     assert spec.preset.stages == preset.stages
-    assert spec.seeds[0] == preset.seed
+    assert spec.file.seeds[0] == preset.seed
 
 
 def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(results: CurriculumResults):
@@ -153,9 +154,9 @@ def test_every_stage_that_kept_its_config_says_why(results: CurriculumResults):
 
 
 def test_a_drop_says_what_followed(results: CurriculumResults):
-    drop = Difference(value=-0.2, low=-0.3, high=-0.1)
+    drop = Difference(value=-0.2, low=-0.3, high=-0.1, p=0.001)
     fallback = {"fallback": "by the gate: a drop"}
-    rolled = changed(proposed(results, {}, {}, fallback), 2, gate=decide("rollback", 2, 1, drop, 0.001))
+    rolled = changed(proposed(results, {}, {}, fallback), 2, gate=decide("rollback", 2, 1, drop))
     assert notes(rolled) == [
         "stage 2: valid rate -20.0 points [-30.0, -10.0] against stage 1, p = 0.001: a drop; the next"
         " stage starts from stage 1 with the config of stage 1"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from infra.analysis.results import ComparisonResults, read_comparison_results
+from infra.comparison.results import ComparisonResults, read_comparison_results
 from infra.runs.files import RESULTS
 from infra.runs.run import Run
 
@@ -29,7 +29,7 @@ COMPARE = [
     "--seeds",
     "3",
 ]
-SMALL = ["--set", "epochs=1", "--set", "validation.instances=2"]
+SMALL = ["--set", "epochs=1", "--set", "validation.instances=2", "--set", "test.instances=2"]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -104,19 +104,19 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
         "levels": (),
     }, "what was known is shown"
     assert "</html>" in (directory / "comparison.html").read_text()
-    before = stamps(directory / "fixed-s3") | stamps(directory / "shared")
+    before = stamps(directory / "fixed-s3") | stamps(directory / "shared-s3")
 
     done = subprocess.run(
         [*COMPARE, *SMALL], env=environment(tmp_path), capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 of 3 curricula failed: levels-s3" in done.stderr
-    assert "failed: levels-s3" in done.stdout, "the table is printed all the same"
-    assert stamps(directory / "fixed-s3") | stamps(directory / "shared") == before
+    assert "Failed: levels-s3" in done.stdout, "the table is printed all the same"
+    assert stamps(directory / "fixed-s3") | stamps(directory / "shared-s3") == before
     results = read_comparison_results(directory)
     assert seeds(results) == {"fixed": (3,), "random": (3,), "levels": ()}
-    assert "damaged" in results.failed[0].reason
-    assert results.differences("valid")["fixed"][results.arms[1].label].seeds == 1
+    assert "damaged" in results.troubled[0].reason
+    assert results.pairs[0].seeds == (3,)
 
     again = subprocess.run(
         [*COMPARE, *SMALL, "--json"], env=environment(tmp_path), capture_output=True, text=True, timeout=400
@@ -137,16 +137,18 @@ def shares_stage_0(directory: Path) -> None:
     for step in ("generate", "train", "evaluate", "summarize"):
         records = [
             json.loads((directory / run / "stage-00" / ".steps" / f"{step}.json").read_text())
-            for run in ("shared", "fixed-s3", "random-s3")
+            for run in ("shared-s3", "fixed-s3", "random-s3")
         ]
         assert records[0] == records[1] == records[2], "one training for all"
     assert not (directory / "random-s3" / "stage-00" / "logs" / "training.log").exists()
 
 
 def uses_tokens(directory: Path, results: ComparisonResults) -> None:
-    made = Run(directory=directory / "random-s3").read(RESULTS).made
-    assert results.arms[1].tokens == made.tokens > 0
-    assert results.arms[1].seconds == pytest.approx(made.seconds)
+    stages = Run(directory=directory / "random-s3").read(RESULTS).stages
+    spent = results.arms[1].spent
+    assert spent
+    assert spent.training_tokens == sum(stage.training.completion_tokens for stage in stages) > 0
+    assert spent.training_seconds == pytest.approx(sum(stage.seconds["train"] for stage in stages))
 
 
 def shows_in_prefect(database: Path) -> None:
@@ -154,7 +156,7 @@ def shows_in_prefect(database: Path) -> None:
     join flow_run parent on parent.id = task_run.flow_run_id where parent.name = ?"""
     with sqlite3.connect(database) as connection:
         found = connection.execute(query, [NAME]).fetchall()
-    for expected in ("shared", "fixed-s3", "random-s3"):
+    for expected in ("shared-s3", "fixed-s3", "random-s3"):
         assert (f"{NAME}/{expected}", "COMPLETED") in found
     assert (f"{NAME}/levels-s3", "FAILED") in found
 
@@ -170,10 +172,10 @@ def shows_in_mlflow(runs: Path) -> None:
         for run in found
         if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
     )
-    assert nested == ["fixed-s3", "random-s3", "shared"]
-    [shared] = [run for run in found if run.info.run_name.endswith("shared")]
+    assert nested == ["fixed-s3", "random-s3", "shared-s3"]
+    [shared] = [run for run in found if run.info.run_name.endswith("shared-s3")]
     assert shared.data.tags["level"] == "shared stage", "no curriculum that an engineer is compared by"
-    assert "Against fixed, in valid rate at the end" in parent.data.tags["mlflow.note.content"]
-    assert {"comparison_results.json", "comparison.html"} <= {
+    assert "Against fixed, in valid rate on the test set" in parent.data.tags["mlflow.note.content"]
+    assert {"comparison.yaml", "comparison_results.json", "comparison.html"} <= {
         file.path for file in client.list_artifacts(parent.info.run_id)
     }

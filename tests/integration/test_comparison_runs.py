@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from support.comparisons import comparison
 from support.prefect_runs import eventually, told
 from support.prefect_servers import ask
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare import Curricula
 from flows.parameters import Membership
-from infra.analysis.spec import ComparisonSpec, plan
+from infra.comparison.spec import ComparisonSpec
 from infra.config.preset import load_preset
 from infra.runs.run import Run
 from infra.runs.run_log import kept_log
@@ -41,8 +42,9 @@ def runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture
 def spec() -> ComparisonSpec:
-    comparison = plan("micro", ["fixed", "random"], [0])
-    return comparison.model_copy(update={"preset": comparison.preset.model_copy(update={"name": PRESET})})
+    spec = comparison("fixed", "random")
+    presets = {label: preset.model_copy(update={"name": PRESET}) for label, preset in spec.presets.items()}
+    return spec.model_copy(update={"presets": presets})
 
 
 def tagged(server: str, runs: Curricula) -> list[dict]:
@@ -74,7 +76,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     caplog.set_level(logging.INFO, "envwright")
     assert pool_for(PRESET) == POOL
     done = threading.Event()
-    monkeypatch.setattr("flows.compare.finished", lambda directory, preset: done.is_set() or None)
+    monkeypatch.setattr("flows.compare.is_finished", lambda directory, preset: done.is_set())
     ended = waiting(runs, spec)
     assert "prefect worker start --pool nobody" in caplog.text
     eventually(lambda: tagged(server, runs))
@@ -82,7 +84,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.children[0].preset
     assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
-    assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared"}
+    assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared-s0"}
     assert (
         Membership.model_validate(run["parameters"]["comparison"]).directory("fixed-s0").parent
         == runs.directory

@@ -13,12 +13,12 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser
 from support.browser import browser, layout_problems, new_page
+from support.comparisons import comparison as comparison_of
 from support.finished_run import FinishedRun
 
-from infra.analysis.comparison.page import write_page
-from infra.analysis.gather import gather
-from infra.analysis.spec import plan
-from infra.runs.files import CURRICULUM
+from infra.comparison.gather import gather
+from infra.comparison.page import write_page
+from infra.runs.files import CURRICULUM, ROLLOUTS, TEST_ROLLOUTS
 from infra.runs.run import Run, new_curriculum
 
 pytestmark = pytest.mark.slow
@@ -40,17 +40,20 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a comparison of four engineer variants with three seeds, whose curricula are copies of one
+    """The page of a comparison of four arms with three seeds, whose curricula are copies of one
     run under their names; one failed, one has not begun."""
     folder = tmp_path_factory.mktemp("comparison")
-    spec = plan("micro", ["checkpoint", "frontier", "random", "fixed"], [0, 1, 2])
+    spec = comparison_of("checkpoint", "frontier", "random", "fixed", seeds=[0, 1, 2])
     for child in spec.children[:-2]:
         shutil.copytree(finished.directory, folder / child.name)
         renamed = new_curriculum(child.name, child.preset)
-        Run(directory=folder / child.name).write(CURRICULUM, renamed)
+        run = Run(directory=folder / child.name)
+        run.write(CURRICULUM, renamed)
+        for stage in (-1, 0, 1):
+            shutil.copy(run.path(ROLLOUTS, stage), run.path(TEST_ROLLOUTS, stage))
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
     results = gather(folder, spec, {spec.children[-2].name: reason})
-    assert [bool(child.valid) for child in results.children[-3:]] == [True, False, False]
+    assert [child.state == "finished" for child in results.children[-3:]] == [True, False, False]
     assert [bool(child.reason) for child in results.children[-3:]] == [False, True, False]
     return write_page(folder, results)
 

@@ -1,14 +1,13 @@
-import numpy as np
 import pytest
 from boards import Solver, detour, draw_instances, optimal
 
-from envgen.breakdown import paired_difference
 from envgen.dataset import USUAL
 from envgen.errors import DataError
+from envgen.estimates import difference
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle
 from policy.chat.contract import Sampling
-from policy.evaluation import evaluate, gains, solved_by_one, valid_gains
+from policy.evaluation import evaluate, gains, valid_gains
 from policy.rollouts import Rollout
 
 INSTANCES = draw_instances(20)
@@ -49,21 +48,20 @@ def test_gains_are_paired_over_the_instances():
     assert better.value == pytest.approx((12 - 8) / 20)
     assert valid.low < valid.value < valid.high
     assert better.low <= better.value <= better.high
-    flags = ([r.verdict.valid for r in before], [r.verdict.valid for r in after])
-    assert valid == paired_difference(*map(np.array, flags))
-    assert solved_by_one(before, after) == (12, 2)
+    change = [int(b.verdict.valid) - int(a.verdict.valid) for a, b in zip(before, after, strict=True)]
+    assert valid == difference(change, [i.stratum for i in INSTANCES])
 
 
 def test_valid_gains_are_paired_within_each_map_size():
     before = rollouts(lambda i: optimal(i) if i.problem.size == 4 else "")
     found = valid_gains(before, rollouts(lambda i: "" if i.problem.size == 4 else optimal(i)))
-    same = {size: (change.value, change.low, change.high) for size, change in found.items()}
-    assert same == {"3": (1, 1, 1), "4": (-1, -1, -1)}
+    signs = {size: (change.value, change.sign) for size, change in found.items()}
+    assert signs == {"3": (1, 1), "4": (-1, -1)}
 
 
 def test_evaluations_of_different_instances_cannot_be_paired():
     before = rollouts()
     for after in (before[:-1], before[::-1], [], rollouts(instances=draw_instances(20, seed=1))):
-        for compare in (gains, valid_gains, solved_by_one):
+        for compare in (gains, valid_gains):
             with pytest.raises(DataError, match="not on the same instances in the same order"):
                 compare(before, after)

@@ -18,7 +18,7 @@ from policy.checkpoints import SIMULATED_STATE
 from policy.evaluation import evaluate
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import read_train_log, stratum_means
-from policy.grpo.train_spec import TrainSpec
+from policy.grpo.train_spec import TrainingSettings, TrainSpec
 from policy.simulated import SimulatedModel, SimulatedPolicy, World, new_policy, read_policy, train
 
 SUMS = EnvironmentSpec(name="sums")
@@ -38,6 +38,21 @@ ONLY_FIRST = EnvConfig.model_validate(
 
 def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: float) -> SimulatedPolicy:
     """The policy after a stage on the first stratum."""
+    progress = steps_of(folder, before, seed, rewards)
+    assert [entry["step"] for entry in progress] == list(range(1, 17))
+    assert progress[-1]["steps"] == 16
+    return read_policy(str(folder / "checkpoint"), SPACE)
+
+
+def steps_of(
+    folder: Path,
+    before: SimulatedPolicy,
+    seed: int = 1,
+    rewards: dict[str, float] | None = None,
+    settings: TrainingSettings | None = None,
+    **trl: int,
+) -> list[dict]:
+    """What a stage on the first stratum tells after each of its steps."""
     write_json(folder / "parent" / SIMULATED_STATE, before)
     instances, _ = sample(SUMS.load(), ONLY_FIRST, 64, Source(0))
     write_dataset(folder / "train.parquet", instances, "plain", {}, SUMS)
@@ -48,15 +63,23 @@ def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: flo
         work=folder / "work",
         environment=SUMS,
         style="plain",
-        rewards=RewardWeights.model_validate(rewards),
-        trl={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4},
+        rewards=RewardWeights.model_validate(rewards or {}),
+        trl={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4, **trl},
         seed=seed,
+        training=settings or TrainingSettings(),
     )
     progress: list[dict] = []
     train(spec, progress.append)
-    assert [entry["step"] for entry in progress] == list(range(1, 17))
-    assert progress[-1]["steps"] == 16
-    return read_policy(str(folder / "checkpoint"), SPACE)
+    return progress
+
+
+def test_a_stage_ends_with_its_steps_or_with_the_step_that_spends_its_tokens(tmp_path: Path):
+    policy = new_policy(SPACE, STILL)
+    for most in (5, 40):
+        assert len(steps_of(tmp_path, policy, max_steps=most)) == most, "more steps than an epoch has"
+    whole = [entry["tokens_here"] for entry in steps_of(tmp_path, policy)]
+    spent = steps_of(tmp_path, policy, settings=TrainingSettings(max_tokens=whole[6] - 1))
+    assert [entry["tokens_here"] for entry in spent] == whole[:7]
 
 
 def test_it_learns_what_is_rewarded_and_neighbours_learn_less(tmp_path: Path):

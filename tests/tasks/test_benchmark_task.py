@@ -12,8 +12,8 @@ from envgen.mapf.benchmark import SUITE_SHA256, load_suite
 from envgen.mapf.board_text import from_text
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.solver.solve import solve
-from infra.analysis.benchmark.sources import limited
-from infra.analysis.benchmark.spec import BenchmarkSpec, planned
+from infra.benchmark.sources import limited
+from infra.benchmark.spec import BenchmarkSpec, planned
 from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all
 

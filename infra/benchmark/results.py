@@ -7,11 +7,11 @@ from itertools import combinations
 
 from pydantic import Field
 
-from envgen.breakdown import Rate, wilson
+from envgen.estimates import Rate, wilson
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import ALL, Benchmark, Item, benchmark_of
-from infra.analysis.benchmark.spec import BenchmarkSpec
+from infra.benchmark.spec import BenchmarkSpec
 from policy.rollouts import Rollout
 
 RESULTS_FILE = "benchmark.json"

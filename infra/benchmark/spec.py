@@ -32,7 +32,7 @@ class BenchmarkSpec(Frozen):
     model: str
     """`tiny`, a checkpoint directory, a hub id, or `base_url#model` of an OpenAI-compatible endpoint."""
     data: str = ""
-    """A source of `infra.analysis.benchmark.sources`; empty: the suite."""
+    """A source of `infra.benchmark.sources`; empty: the suite."""
     limit: int | None = Field(default=None, ge=1)
     """Instances that are in the same groups at most."""
     style: str = ""

@@ -8,7 +8,7 @@ from support.public_rows import public_row, write_rows
 from envgen.errors import DataError
 from envgen.mapf.benchmark import SUBSETS, load_suite
 from envgen.mapf.published import BENCHMARK
-from infra.analysis.benchmark.sources import limited, read_source
+from infra.benchmark.sources import limited, read_source
 
 
 def test_a_limit_takes_as_many_of_every_cell_and_keeps_the_order():

@@ -17,8 +17,8 @@ from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory, verify
 from envgen.suites import Item
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines
-from infra.analysis.benchmark.results import RESULTS_FILE, BenchmarkResults, count
-from infra.analysis.benchmark.spec import (
+from infra.benchmark.results import RESULTS_FILE, BenchmarkResults, count
+from infra.benchmark.spec import (
     ANSWER_TOKENS,
     BenchmarkSpec,
     benchmark_directory,

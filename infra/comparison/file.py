@@ -1,0 +1,229 @@
+"""A comparison as a YAML file: the preset, the seeds, the arms and what each changes, the test set, and what
+is tested first. The file is the registration of the comparison: its SHA-256 is kept before the first run."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from engineer.engineers.registry import known_engineers, reads_context, variant_label
+from envgen.errors import ConfigError, DataError, validated
+from envgen.files import read_text
+from envgen.frozen import Frozen
+from envgen.seeds import Seed
+from envgen.yaml_files import YAML_ERRORS, dump_yaml, load_yaml
+from infra.config.preset import Preset, TestSpec, load_preset
+from infra.config.settings import Stem, checked_name
+
+Stage0 = Literal["one", "per-seed"]
+"""`per-seed`: each seed has its own stage 0, which the arms that train it alike share. `one`: all seeds go on
+from the stage 0 of the first seed, so that the chance in stage 0 is not covered."""
+USUAL_BASELINES = ("fixed", "random")
+_OF_ALL = ("seed", "stage0_seed", "name", "environment", "validation", "test", "stages", "approval")
+"""Fields of a preset that an arm cannot change: all arms are judged on the same instances and stages."""
+
+
+class ArmSpec(Frozen):
+    """What an arm changes."""
+
+    engineer: str = ""
+    """Its engineer, or `engineer:variant` with a context variant. Left out: the engineer that the arm is
+    named after, else the preset's."""
+    set: dict[str, Any] = {}
+    """Fields of the preset by their dotted names, as `--set` takes them."""
+
+
+class Budget(Frozen):
+    """What a curriculum of each arm may spend on training, in equal parts for its stages."""
+
+    steps: int | None = Field(default=None, ge=1)
+    """Optimizer steps."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Generated tokens."""
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds of training steps."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give exactly one of steps, tokens and seconds")
+        return self
+
+    def settings(self, stages: int) -> dict[str, Any]:
+        """Return the fields of a preset of so many stages that hold it to the budget."""
+        if self.steps is None:
+            name, whole = next(iter(self.model_dump(exclude_none=True).items()))
+            return {f"training.max_{name}": whole / stages if name == "seconds" else whole // stages}
+        if self.steps % stages:
+            raise ConfigError(
+                f"budget.steps: {self.steps} cannot be shared by {stages} stages; give a multiple"
+            )
+        return {"trl.max_steps": self.steps // stages}
+
+
+def _test(value: Any) -> Any:
+    """`suite` and the path of a file stand for a test set as a whole."""
+    if isinstance(value, str):
+        return {"suite": True} if value == "suite" else {"file": value}
+    return value
+
+
+class ComparisonFile(Frozen):
+    """All that decides a comparison."""
+
+    name: Stem
+    preset: str
+    """A shipped preset, or the path of a YAML file, from the folder of this one."""
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+    stage_0: Stage0 = "per-seed"
+    test: Annotated[TestSpec | None, BeforeValidator(_test)] = None
+    """The test set; left out, the test set of the preset, else one as large as the validation set."""
+    baselines: tuple[str, ...] = ()
+    """Arms that the others are measured against; left out, `fixed` and `random` where they take part."""
+    primary: str = ""
+    """The arm whose valid rate against the first baseline is tested alone at 5 %."""
+    set: dict[str, Any] = {}
+    """Fields of the preset that all arms change."""
+    arms: Annotated[
+        dict[Stem, Annotated[ArmSpec, BeforeValidator(lambda arm: arm or {})]], Field(min_length=1)
+    ]
+    budget: Budget | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set_ := {*self.seeds}) < len(self.seeds):
+            raise ValueError(f"seeds: {len(self.seeds) - len(set_)} named twice; name each once")
+        named = {"baselines": self.baselines, "primary": (self.primary,) if self.primary else ()}
+        for field, labels in named.items():
+            for label in labels:
+                if label not in self.arms:
+                    raise ValueError(f"{field}: {label!r} is no arm; known are {', '.join(self.arms)}")
+        if self.primary and self.primary in self.bases[:1]:
+            raise ValueError(f"primary: {self.primary!r} is the first baseline; name another arm")
+        if self.primary and not self.bases:
+            raise ValueError("primary: there is no baseline; name one under baselines")
+        if label := next((label for label in self.arms if label.startswith("shared")), ""):
+            raise ValueError(
+                f"arms.{label}: stages 0 have the names that begin with 'shared'; choose another"
+            )
+        for label, arm in self.arms.items():
+            for field in arm.set:
+                if field.split(".")[0] in _OF_ALL:
+                    raise ValueError(
+                        f"arms.{label}.set.{field}: is the same for all arms; move it to 'set' beside them"
+                    )
+        return self
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The baselines, in order."""
+        return self.baselines or tuple(label for label in USUAL_BASELINES if label in self.arms)
+
+    @field_validator("preset")
+    @classmethod
+    def _path(cls, preset: str, info: ValidationInfo) -> str:
+        folder = (info.context or {}).get("folder", Path())
+        return str(folder / preset) if preset.endswith((".yaml", ".yml", ".json")) else preset
+
+    def presets(self) -> dict[str, Preset]:
+        """Return arm -> preset with the first seed, all checked; ConfigError names the arm whose settings
+        cannot be."""
+        own = {} if self.test is None else {"test": self.test.model_dump(mode="json", exclude_defaults=True)}
+        shared = {**self.set, **own, "seed": self.seeds[0]}
+        for field in {"seed", "stage0_seed", "name"} & {*self.set}:
+            raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use seeds")
+        base = load_preset(self.preset, shared)
+        if base.approval == "required":
+            raise ConfigError(
+                f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
+                "use --set approval=none"
+            )
+        if base.test is None:
+            shared["test"] = {}
+        if self.budget:
+            shared |= self.budget.settings(base.stages)
+        return {label: self._preset(label, base, shared) for label in self.arms}
+
+    def _preset(self, label: str, base: Preset, shared: dict[str, Any]) -> Preset:
+        arm, engineer = self.arms[label], dict[str, Any]()
+        if named := arm.engineer or (label if label in known_engineers() else ""):
+            name, colon, variant = named.partition(":")
+            if colon and not reads_context(name):
+                raise ConfigError(
+                    f"arms.{label}: {name!r} reads no context, so that a variant changes nothing;"
+                    f" write {name}"
+                )
+            engineer |= {"engineer.name": name} | ({"engineer.variant": variant} if colon else {})
+            if name != base.engineer.name:
+                shared = {
+                    key: value for key, value in shared.items() if not key.startswith("engineer.options")
+                }
+                engineer["engineer.options"] = {}
+        try:
+            return load_preset(self.preset, {**shared, **engineer, **arm.set})
+        except ConfigError as error:
+            raise ConfigError(f"arms.{label}: {error}") from None
+
+
+class Registration(Frozen):
+    """The digest of the text of a comparison's file, and when it was kept."""
+
+    sha256: str
+    at: str
+    """UTC, ISO 8601."""
+    finished: int
+    """Curricula that had finished by then."""
+
+
+def read_comparison_file(path: Path) -> tuple[ComparisonFile, str]:
+    """Return a comparison and the text of its file; ConfigError names file and field."""
+    text = read_text(path)
+    try:
+        raw = load_yaml(text)
+    except YAML_ERRORS as error:
+        raise DataError(f"{path}: not readable as YAML: {error}") from None
+    return validated(ComparisonFile, raw, str(path), {"folder": path.parent}), text
+
+
+def is_comparison_file(name: str) -> bool:
+    """Whether a path names a YAML file that has arms, and so is no preset."""
+    if not name.endswith((".yaml", ".yml")) or not Path(name).is_file():
+        return False
+    try:
+        raw = load_yaml(read_text(Path(name)))
+    except (DataError, *YAML_ERRORS):
+        return False
+    return isinstance(raw, dict) and "arms" in raw
+
+
+def short_form(
+    preset: str,
+    engineers: Sequence[str],
+    seeds: Sequence[int],
+    settings: dict[str, Any] | None = None,
+    name: str = "",
+    stage_0: Stage0 = "per-seed",
+) -> tuple[ComparisonFile, str]:
+    """Return the comparison of engineers, `random` or `checkpoint:V1`, as a file would have it, and its
+    text."""
+    base, arms = load_preset(preset, settings), dict[str, Any]()
+    for item in engineers:
+        engineer, _, variant = item.partition(":")
+        label = variant_label(engineer, variant or base.engineer.variant)
+        if label in arms:
+            raise ConfigError(f"--engineers: {label} would be run twice; name each once")
+        arms[label] = {} if item == label else {"engineer": item}
+    fields: dict[str, Any] = {
+        "name": checked_name(name or f"compare-{base.name}"),
+        "preset": preset,
+        "seeds": [*seeds],
+    }
+    fields |= {"stage_0": stage_0, **({"set": settings} if settings else {}), "arms": arms}
+    return validated(ComparisonFile, fields, "comparison"), dump_yaml(fields)
+
+
+def sha256(text: str) -> str:
+    """Return the digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

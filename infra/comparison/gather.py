@@ -1,0 +1,217 @@
+"""What the curricula of a comparison left on disk, summed up."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from envgen.errors import EnvwrightError
+from envgen.estimates import difference, holm, rate
+from infra.comparison.finished import Finished, read_finished
+from infra.comparison.results import (
+    FRONTIER,
+    ArmResult,
+    ChildResult,
+    ComparisonResults,
+    Figure,
+    Pair,
+    Spent,
+)
+from infra.comparison.spec import ComparisonSpec
+from infra.results import Made, StageResult
+
+Runs = Mapping[int, Finished]
+"""Seed -> the curriculum of an arm."""
+
+
+def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
+    """Return everything the comparison has shown so far. `failures`: name of a child -> why it failed."""
+    file, space = spec.file, spec.preset.space
+    runs: dict[str, dict[int, Finished]] = {label: {} for label in file.arms}
+    children, first = [], None
+    for child in spec.children:
+        seed, state, reason, run = child.preset.seed, "waiting", failures.get(child.name, ""), None
+        try:
+            run = read_finished(directory / child.name, child.preset)
+            if run and first and (run.test.ids, run.validation.ids) != (first.test.ids, first.validation.ids):
+                run, state, reason = None, "unreadable", "was evaluated on other instances than the first one"
+        except (EnvwrightError, OSError, ValueError, KeyError) as error:
+            state, reason = "unreadable", reason or str(error)
+        if run:
+            state, reason, first = "finished", "", first or run
+            runs[child.arm][seed] = run
+        elif reason and state == "waiting":
+            state = "failed"
+        valid = float(run.test.outcomes["valid"][run.final].mean()) if run else None
+        children.append(ChildResult(arm=child.arm, seed=seed, state=state, valid=valid, reason=reason))
+    complete = [run for of_arm in runs.values() for run in of_arm.values()]
+    strata = _by_difficulty(complete, space.names)
+    figures = _Figures(complete, strata, bool(space.best))
+    bases = file.bases
+    compared = [(arm, base) for base in bases for arm in runs if arm != base]
+    compared += combinations([arm for arm in runs if arm not in bases], 2)
+    pairs = [pair for names in compared if (pair := figures.pair(*names, runs))]
+    return ComparisonResults(
+        comparison=spec.name,
+        preset=spec.preset.name,
+        stages=spec.preset.stages,
+        instances=len(first.test.ids) if first else 0,
+        validation_instances=len(first.validation.ids) if first else 0,
+        best=space.best,
+        strata={name: space.label(name) for name in strata},
+        hardest=figures.hardest,
+        seeds=file.seeds,
+        stage_0=file.stage_0,
+        baselines=bases,
+        primary=file.primary,
+        registrations=spec.registrations,
+        arms=tuple(
+            _arm(label, {name: str(value) for name, value in arm.set.items()}, runs[label], figures)
+            for label, arm in file.arms.items()
+        ),
+        children=tuple(children),
+        pairs=tuple(_adjusted(pairs, bases, file.primary)),
+        made=Made.together(run.results.made for run in complete),
+    )
+
+
+def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the strata of the test set, the easiest first: by the valid rate of the base policy, then by
+    the rate of all final policies, then in the order of the space."""
+    if not runs:
+        return ()
+
+    def solved(name: str, policy: int | None) -> float:
+        rows = [run.test.outcomes["valid"][run.final if policy is None else policy] for run in runs]
+        return float(np.mean([row[run.test.strata == name] for row, run in zip(rows, runs, strict=True)]))
+
+    there = [name for name in names if name in runs[0].test.strata]
+    return tuple(sorted(there, key=lambda name: (-solved(name, 0), -solved(name, None))))
+
+
+class _Figures:
+    """The figures of runs that are compared, as values from 0 to 1 of the instances."""
+
+    def __init__(self, runs: Sequence[Finished], strata: tuple[str, ...], best: bool) -> None:
+        self.strata, self.hardest = strata, strata[-math.ceil(len(strata) / 4) :] if strata else ()
+        self._horizon = min((run.tokens[-1] for run in runs), default=0.0)
+        """Generated tokens that all runs have."""
+        self.names: list[Figure] = ["valid", *(["optimal"] if best else []), "hardest"]
+        self.names += ["area"] if self._horizon else []
+        self.names += ["validation"]
+
+    def values(self, run: Finished, figure: Figure) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of a figure and the strata of the instances, both of shape (instances,)."""
+        judged = run.validation if figure == "validation" else run.test
+        valid, strata = judged.outcomes["valid"], judged.strata
+        if figure == "area":
+            return self._weights(run) @ valid, strata
+        if figure == "hardest":
+            there = np.isin(strata, self.hardest)
+            return valid[run.final][there], strata[there]
+        return judged.outcomes["optimal" if figure == "optimal" else "valid"][run.final], strata
+
+    def _weights(self, run: Finished) -> np.ndarray:
+        """Return the weights of the evaluations in the mean height of the curve over the tokens that all runs
+        have, straight between evaluations."""
+        tokens, horizon = run.tokens, self._horizon
+        places = np.unique([*tokens[tokens < horizon], horizon])
+        heights = [np.interp(places, tokens, unit) for unit in np.eye(len(tokens))]
+        return np.asarray(np.trapezoid(heights, places) / horizon)
+
+    def pair(self, arm: str, minus: str, runs: Mapping[str, Runs]) -> Pair | None:
+        """Return the differences of an arm to another one; None if they have no seed in common."""
+        seeds = tuple(seed for seed in runs[arm] if seed in runs[minus])
+        if not seeds:
+            return None
+        differences = {}
+        for name in self.names:
+            both = [[self.values(runs[label][seed], name) for seed in seeds] for label in (arm, minus)]
+            mine, other = (np.stack([values for values, _ in part]).astype(float) for part in both)
+            differences[name] = difference(mine - other, both[0][0][1])
+        return Pair(arm=arm, minus=minus, seeds=seeds, differences=differences)
+
+
+def _adjusted(pairs: Sequence[Pair], bases: Sequence[str], primary: str) -> list[Pair]:
+    """Add the adjusted p-values of the rates at the end, against baselines where there are some."""
+    family = [
+        (number, figure)
+        for number, pair in enumerate(pairs)
+        if pair.minus in bases or not bases
+        for figure in ("valid", "optimal")
+        if figure in pair.differences
+    ]
+    alone = [
+        (number, figure)
+        for number, figure in family
+        if (pairs[number].arm, pairs[number].minus, figure) == (primary, *bases[:1], "valid")
+    ]
+    rest = [member for member in family if member not in alone]
+    p_values = {(number, figure): pairs[number].differences[figure].p for number, figure in family}
+    p_values |= dict(zip(rest, holm([p_values[member] for member in rest]), strict=True))
+    return [
+        pair.model_copy(
+            update={"adjusted": {figure: p for (of, figure), p in p_values.items() if of == number}}
+        )
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _arm(label: str, changes: dict[str, str], runs: Runs, figures: _Figures) -> ArmResult:
+    """Return the figures of an arm over its seeds."""
+    if not runs:
+        return ArmResult(label=label, changes=changes)
+    of_seeds = list(runs.values())
+    rates = {}
+    for name in figures.names:
+        values = [figures.values(run, name) for run in of_seeds]
+        rates[name] = rate(np.stack([row for row, _ in values]), values[0][1])
+    test = of_seeds[0].test.strata
+    ends = np.stack([run.test.outcomes["valid"][run.final] for run in of_seeds])
+    strata = {name: rate(ends[:, test == name]) for name in figures.strata}
+    reached = [name for name in figures.strata if strata[name].value >= FRONTIER]
+    curve = np.stack([run.test.outcomes["valid"] for run in of_seeds], axis=1)
+    stages = [stage for run in of_seeds for stage in run.results.stages]
+    # The last stage proposes a config that nothing is trained on.
+    designed = [stage for run in of_seeds for stage in run.results.stages[:-1] if not stage.overruled]
+    return ArmResult(
+        label=label,
+        changes=changes,
+        seeds=tuple(runs),
+        rates=rates,
+        strata=strata,
+        frontier=reached[-1] if reached else None,
+        curve=tuple(rate(part, test) for part in curve),
+        tokens=tuple(np.mean([run.tokens for run in of_seeds], axis=0)),
+        shares=_shares(of_seeds),
+        designs_used=sum(stage.design_used for stage in designed),
+        designs_asked=len(designed),
+        undone=sum(stage.overruled for stage in stages),
+        no_signal=float(np.mean([stage.training.zero_variance_share for stage in stages])),
+        spent=_spent(stages, len(of_seeds)),
+    )
+
+
+def _shares(runs: Sequence[Finished]) -> tuple[dict[str, float], ...]:
+    configs = [[stage.config for stage in run.results.stages] for run in runs]
+    return tuple(
+        {
+            name: float(np.mean([c.strata[name].data_ratio if name in c.strata else 0.0 for c in stage]))
+            for name in dict.fromkeys(name for config in stage for name in config.strata)
+        }
+        for stage in zip(*configs, strict=True)
+    )
+
+
+def _spent(stages: Sequence[StageResult], runs: int) -> Spent:
+    def of_engineer(stage: StageResult) -> int:
+        return stage.tokens.get("engineer_prompt", 0) + stage.tokens.get("engineer_completion", 0)
+
+    return Spent(
+        training_tokens=sum(stage.training.completion_tokens for stage in stages) / runs,
+        training_seconds=sum(stage.seconds.get("train", 0.0) for stage in stages) / runs,
+        engineer_tokens=sum(map(of_engineer, stages)) / runs,
+        engineer_seconds=sum(stage.seconds.get("engineer", 0.0) for stage in stages) / runs,
+    )

@@ -1,0 +1,121 @@
+"""`comparison.html`, and the conclusion of a comparison in words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from envgen.files import write_html
+from infra import tables
+from infra.comparison.results import ALPHA, ComparisonResults, Figure, Pair
+from infra.figures import effect_chart, learning_curves
+from infra.formats import count, estimate, figure_names, listed, rate_names, short_count
+from infra.report.page import environment
+
+PAGE = "comparison.html"
+
+
+def write_page(directory: Path, results: ComparisonResults) -> Path:
+    """Write `comparison.html`, and return its path."""
+    pairs = [pair for pair in results.pairs if pair.minus not in results.baselines]
+    words = figure_names(results.best)
+    more = [name for name in words if name != "valid" and any(name in arm.rates for arm in results.arms)]
+    page = environment(Path(__file__).parent).get_template("comparison.html.j2")
+    html = page.render(
+        results=results,
+        curves=learning_curves(results),
+        differences=effect_chart(results),
+        facts=_facts(results),
+        overview=tables.overview(results),
+        more={words[name]: tables.arms(results, name) for name in more},
+        costs=tables.costs(results),
+        strata=tables.strata_of_arms(results),
+        shares=tables.shares_of_arms(results),
+        pairs=tables.pairs(pairs),
+        hardest=listed([results.strata[name] for name in results.hardest]),
+        headlines=conclusions(results),
+    )
+    write_html(directory / PAGE, html)
+    return directory / PAGE
+
+
+def _facts(results: ComparisonResults) -> dict[str, str]:
+    stage_0 = {
+        "one": "shared by all seeds",
+        "per-seed": "one of each seed, shared by arms that train it alike",
+    }
+    first, later = next(iter(results.registrations), None), results.registrations[1:]
+    return {
+        "Comparison": results.comparison,
+        "Preset": results.preset,
+        "Stages": str(results.stages),
+        "Seeds": ", ".join(map(str, results.seeds)),
+        "Stage 0": stage_0[results.stage_0],
+        "Test set": count(results.instances, "instance"),
+        **({"Registered": first.at.replace("T", " ").replace("+00:00", " UTC")} if first else {}),
+        **(
+            {"Arms or seeds added": listed([f"after {count(each.finished, 'run')}" for each in later])}
+            if later
+            else {}
+        ),
+        # Sums of time and tokens would count a shared stage 0 in each curriculum.
+        **tables.provenance(results.made.model_copy(update={"seconds": 0.0, "tokens": 0.0})),
+    }
+
+
+def conclusions(results: ComparisonResults) -> list[str]:
+    """Return for each rate on the test set who ends ahead of each baseline, by how much, and who cannot
+    be told from it, without a baseline of each other arm; then the cost, and arms whose designs were not
+    used.
+
+    Who is ahead or behind follows from p-values that Holm's method adjusts for the number of differences.
+    """
+    pairs = [pair for pair in results.pairs if pair.adjusted]
+    if not any(arm.seeds for arm in results.arms):
+        return ["No curriculum has finished yet.", *_trouble(results)]
+    if not pairs:
+        return ["One arm has finished: there is nothing to compare it with.", *_trouble(results)]
+    rates = [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
+    return [*rates, *_trouble(results), _cost(results)]
+
+
+def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
+    rows = sorted(pairs, key=lambda pair: -pair.differences[rate].value)
+    sentences = []
+    for base in dict.fromkeys(pair.minus for pair in pairs):
+        parts, alike = [], []
+        for pair in (row for row in rows if row.minus == base):
+            effect, p = pair.differences[rate], pair.adjusted[rate]
+            if p < ALPHA:
+                place, sure = (
+                    "ahead" if effect.value > 0 else "behind",
+                    f"p = {p:.2g}" if p >= 0.001 else "p < 0.001",
+                )
+                parts.append(f"{pair.arm} is {place} by {estimate(effect)} ({sure})")
+            else:
+                alike.append(pair.arm)
+        parts += [f"{listed(alike)} cannot be told from it"] if alike else []
+        sentences.append(f"Against {base}, in {word} rate on the test set: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _trouble(results: ComparisonResults) -> list[str]:
+    """Return what a reader must know before the figures: designs that were not used, runs that are
+    missing."""
+    lines = [
+        f"{arm.label} trained on {arm.designs_used} of the {arm.designs_asked} designs that it was asked for:"
+        " its other stages kept the config before."
+        for arm in results.arms
+        if arm.designs_used < arm.designs_asked
+    ]
+    for state in ("failed", "unreadable"):
+        names = [child.name for child in results.children if child.state == state]
+        lines += [f"{state.capitalize()}: {listed(names)}."] if names else []
+    return lines
+
+
+def _cost(results: ComparisonResults) -> str:
+    spent = [
+        f"{arm.label} {short_count(arm.spent.training_tokens + arm.spent.engineer_tokens)}"
+        for arm in results.arms
+        if arm.spent
+    ]
+    return f"Tokens of a run, training and engineer: {', '.join(spent)}."

@@ -1,0 +1,45 @@
+"""What a comparison can show, said before it is run."""
+
+import pandas as pd
+
+from envgen.estimates import detectable
+from infra.comparison.spec import ComparisonSpec
+from infra.config.preset import Preset
+from infra.tables import frame
+
+RUN_SD = (0.005, 0.01, 0.03)
+"""Standard deviations between training runs that are tried. Ours between seeds of `tiny-puzzles` were
+about one point; a difference between two arms of a larger model may vary more."""
+
+
+def plan(spec: ComparisonSpec) -> pd.DataFrame:
+    """Return the smallest true difference of valid rates that is shown with 80 % power: a row for each
+    number of seeds, tested alone as the primary one or at Holm's first step, and for each spread between
+    training runs."""
+    instances, asked = test_instances(spec.preset), len(spec.file.seeds)
+    bases = len(spec.file.bases)
+    tests = max(1, (len(spec.presets) - bases) * bases + bases * (bases - 1)) * (
+        2 if spec.preset.space.best else 1
+    )
+    rows = [
+        [
+            f"{seeds}{' (asked for)' if seeds == asked else ''}",
+            "alone" if count == 1 else f"one of {count}",
+            *(_points(detectable(seeds, instances, count, run_sd=spread)) for spread in RUN_SD),
+        ]
+        for seeds in sorted({2, 3, 5, 10, asked})
+        for count in dict.fromkeys((1, tests))
+    ]
+    return frame(["seeds", "tested", *(f"runs differ by {100 * spread:g}" for spread in RUN_SD)], rows)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f}" if value < 1 else "none"
+
+
+def test_instances(preset: Preset) -> int:
+    """Return the number of instances of the test set, before what is in the validation set is left out."""
+    assert preset.test is not None
+    fixed = preset.test.fixed(preset.task)
+    parts = preset.test.like(preset.validation).parts(preset.space)
+    return sum(count for *_, count in parts) if fixed is None else len(fixed)

@@ -1,0 +1,144 @@
+"""`comparison_results.json`: what a comparison has shown so far. Page, terminal and MLflow show this and
+compute nothing."""
+
+from pathlib import Path
+from typing import Literal
+
+from envgen.estimates import Difference, Rate
+from envgen.files import read_model
+from envgen.frozen import Frozen
+from infra.comparison.file import Registration, Stage0
+from infra.results import Made
+
+Figure = str
+"""`valid`, `optimal`: rates on the test set after the last stage. `hardest`: the valid rate there in the
+hardest quarter of the strata. `area`: the mean valid rate on the test set over the generated tokens that
+all compared runs have. `validation`: the valid rate on the validation set, which engineers and gate have
+seen."""
+RESULTS_FILE = "comparison_results.json"
+ALPHA = 0.05
+"""Adjusted p-value below which an arm is called ahead or behind."""
+FRONTIER = 0.25
+"""Valid rate that makes a stratum reached: the frontier stratum is the hardest one that has it."""
+
+
+class ChildResult(Frozen):
+    """One curriculum of a comparison."""
+
+    arm: str
+    seed: int
+    state: Literal["finished", "waiting", "failed", "unreadable"]
+    valid: float | None = None
+    """Valid rate on the test set at its end, once it is finished."""
+    reason: str = ""
+    """Why it failed, or cannot be read."""
+
+    @property
+    def name(self) -> str:
+        """Name of its run directory."""
+        return f"{self.arm}-s{self.seed}"
+
+
+class Pair(Frozen):
+    """Differences of two arms, over the seeds that both finished, paired by seed and instance."""
+
+    arm: str
+    minus: str
+    seeds: tuple[int, ...]
+    differences: dict[Figure, Difference]
+    adjusted: dict[Figure, float] = {}
+    """p-values of the rates at the end by which an arm is called ahead or behind: adjusted by Holm's
+    method for all such differences of the comparison, but the one that was named primary."""
+
+
+class Spent(Frozen):
+    """What a run of an arm has spent, mean over its seeds, with the stage 0 that runs share."""
+
+    training_tokens: float
+    training_seconds: float
+    engineer_tokens: float
+    """Of its questions and answers."""
+    engineer_seconds: float
+
+
+class ArmResult(Frozen):
+    """One arm over the seeds that finished."""
+
+    label: str
+    changes: dict[str, str] = {}
+    """What it changes in the preset, by dotted field."""
+    seeds: tuple[int, ...] = ()
+    """Seeds that finished; all figures are over them."""
+    rates: dict[Figure, Rate] = {}
+    strata: dict[str, Rate] = {}
+    """Stratum -> valid rate on the test set at the end."""
+    frontier: str | None = None
+    """The hardest stratum with at least a quarter valid; None if none has."""
+    curve: tuple[Rate, ...] = ()
+    """Valid rate on the test set: of the base policy, then after each stage."""
+    tokens: tuple[float, ...] = ()
+    """Generated training tokens up to each of these evaluations, mean over seeds."""
+    shares: tuple[dict[str, float], ...] = ()
+    """Stratum -> share of the data, by stage, mean over seeds."""
+    designs_used: int = 0
+    """Designs that the next stage was trained on."""
+    designs_asked: int = 0
+    """Designs that the engineers were asked for between stages."""
+    undone: int = 0
+    """Stages that the gate undid."""
+    no_signal: float | None = None
+    """Share of the groups of training without signal, mean over stages and seeds."""
+    spent: Spent | None = None
+
+
+class ComparisonResults(Frozen):
+    """All that a comparison has shown so far."""
+
+    comparison: str
+    preset: str
+    stages: int
+    instances: int
+    """Of the test set."""
+    validation_instances: int
+    best: str | None
+    """The environment's word for optimal answers; None if all valid ones are equal."""
+    strata: dict[str, str]
+    """Stratum -> its name in words, the easiest for the base policy first."""
+    hardest: tuple[str, ...] = ()
+    """The hardest quarter of them."""
+    seeds: tuple[int, ...]
+    stage_0: Stage0
+    baselines: tuple[str, ...]
+    primary: str = ""
+    registrations: tuple[Registration, ...] = ()
+    arms: tuple[ArmResult, ...]
+    children: tuple[ChildResult, ...]
+    pairs: tuple[Pair, ...] = ()
+    """Every arm minus each baseline, then every two arms that are none, once, in their order."""
+    made: Made = Made()
+    """All finished curricula together; a stage 0 that some share is counted in each."""
+
+    def differences(self, figure: Figure) -> dict[str, dict[str, Difference]]:
+        """Baseline -> arm -> difference in a figure; baselines without an arm are left out."""
+        effects = {
+            base: {
+                pair.arm: pair.differences[figure]
+                for pair in self.pairs
+                if pair.minus == base and figure in pair.differences
+            }
+            for base in self.baselines
+        }
+        return {base: of_base for base, of_base in effects.items() if of_base}
+
+    @property
+    def troubled(self) -> tuple[ChildResult, ...]:
+        """The curricula that failed or cannot be read."""
+        return tuple(child for child in self.children if child.reason)
+
+
+def read_comparison_results(directory: Path) -> ComparisonResults:
+    """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
+    missing = f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison"
+    return read_model(
+        directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it"
+    )

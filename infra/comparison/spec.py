@@ -1,0 +1,160 @@
+"""The curricula of a comparison: every arm with every seed. `comparison.json` and a copy of its file lie
+in its directory."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from envgen.errors import ConfigError, RunDirectoryError
+from envgen.files import check_unused, read_model, write_json, write_text
+from envgen.frozen import Frozen
+from infra.comparison.file import ComparisonFile, Registration, sha256
+from infra.config.preset import Preset
+from infra.runs.files import COMPARISON
+from infra.runs.fork import SHARED
+from infra.runs.run import FREE_FIELDS, changed_fields
+
+COPY = "comparison.yaml"
+"""The file of the comparison, in its directory."""
+_OWN_FIELDS = {*FREE_FIELDS, "engineer", "seed", "stage0_seed"}
+"""Fields of a preset that do not decide stage 0."""
+
+
+class Child(Frozen):
+    """One curriculum of a comparison, or a stage 0 that some of them share."""
+
+    name: str
+    """Of its run directory in the directory of the comparison."""
+    preset: Preset
+    arm: str = ""
+    """Label of its arm; empty for a shared stage 0."""
+    root: str = ""
+    """The run whose stage 0 it starts from; empty for a shared stage 0."""
+
+
+class ComparisonSpec(Frozen):
+    """A comparison whose presets are resolved."""
+
+    file: ComparisonFile
+    presets: dict[str, Preset]
+    """Arm -> its preset, with the first seed."""
+    registrations: tuple[Registration, ...] = ()
+    """Of the file: the first before anything was run, then one for each time that arms or seeds were
+    added."""
+
+    @property
+    def name(self) -> str:
+        """Name of its directory."""
+        return self.file.name
+
+    @property
+    def preset(self) -> Preset:
+        """The preset of the first arm."""
+        return next(iter(self.presets.values()))
+
+    @property
+    def children(self) -> list[Child]:
+        """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one."""
+        return [
+            Child(name=f"{label}-s{seed}", preset=_with_seed(preset, seed, first), arm=label, root=root)
+            for seed in self.file.seeds
+            for label, preset in self.presets.items()
+            for root, first in [self._root(label, seed)]
+        ]
+
+    @property
+    def roots(self) -> list[Child]:
+        """Every stage 0 that curricula share: a run of that stage alone, whose config nobody designs."""
+        roots: dict[str, Child] = {}
+        for seed in self.file.seeds:
+            for label, preset in self.presets.items():
+                name, first = self._root(label, seed)
+                plain = preset.engineer.model_copy(update={"name": "fixed", "options": {}, "gate": "off"})
+                alone = _with_seed(preset.model_copy(update={"engineer": plain, "stages": 1}), first, first)
+                roots.setdefault(name, Child(name=name, preset=alone))
+        return list(roots.values())
+
+    def _root(self, label: str, seed: int) -> tuple[str, int]:
+        """Return name and seed of the stage 0 that a curriculum starts from: arms that train it alike share
+        one, named after the first of them unless that is the first arm."""
+        alike = (
+            other
+            for other, preset in self.presets.items()
+            if not changed_fields(preset, self.presets[label], _OWN_FIELDS)
+        )
+        name = SHARED if (first := next(alike)) == next(iter(self.presets)) else f"{SHARED}-{first}"
+        shared = self.file.stage_0 == "one"
+        return (name, self.preset.seed) if shared else (f"{name}-s{seed}", seed)
+
+
+def _with_seed(preset: Preset, seed: int, stage0_seed: int) -> Preset:
+    return preset.model_copy(update={"seed": seed, "stage0_seed": stage0_seed})
+
+
+def resolve_comparison(file: ComparisonFile) -> ComparisonSpec:
+    """Return a comparison with every arm checked; ConfigError names the arm that cannot be run."""
+    spec = ComparisonSpec(file=file, presets=file.presets())
+    if file.stage_0 == "one" and len(file.seeds) > 1 and len(spec.roots) > 1:
+        changed = next(root.name.removeprefix(f"{SHARED}-") for root in spec.roots if root.name != SHARED)
+        raise ConfigError(
+            f"stage_0: one: the arm {changed!r} trains stage 0 in its own way, which all seeds would then"
+            " share; use per-seed"
+        )
+    return spec
+
+
+def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> ComparisonSpec:
+    """Register a comparison in a new directory, or find it in an existing one; return all that it then holds.
+
+    Arms and seeds may be added, with a registration of their own. RunDirectoryError names what else differs.
+    """
+    path = directory / COMPARISON
+    if not path.exists():
+        check_unused(path, "comparison")
+        return _registered(directory, wanted, text, 0)
+    stored = read_comparison(directory)
+    if stored.registrations[-1].sha256 == sha256(text):
+        return stored
+    free = {"arms", "seeds", "preset", "set", "name", *(() if wanted.file.baselines else ("baselines",))}
+    there, here = stored.file.model_dump(exclude=free), wanted.file.model_dump(exclude=free)
+    changes = [
+        f"{name}: {there[name]} there, {here[name]} here" for name in there if there[name] != here[name]
+    ]
+    for label, preset in stored.presets.items():
+        other = wanted.presets.get(label)
+        changed = other and changed_fields(preset, other, {"description", "approval", "seed", "stage0_seed"})
+        changes += [f"arms.{label}: {changed}"] if changed else []
+    if changes:
+        raise RunDirectoryError(
+            f"{directory} was registered as another comparison ({'; '.join(changes)}). Ways out: give this"
+            " one its own name, go back to those settings, or move the directory away. Arms and seeds may be"
+            " added"
+        )
+    file = stored.file.model_copy(
+        update={
+            "arms": stored.file.arms | wanted.file.arms,
+            "seeds": tuple(dict.fromkeys([*stored.file.seeds, *wanted.file.seeds])),
+        }
+    )
+    added = {label: preset for label, preset in wanted.presets.items() if label not in stored.presets}
+    first = {"seed": stored.preset.seed, "stage0_seed": stored.preset.stage0_seed}
+    presets = stored.presets | {label: preset.model_copy(update=first) for label, preset in added.items()}
+    whole = stored.model_copy(update={"file": file, "presets": presets})
+    if whole == stored:
+        return stored
+    finished = sum((directory / child.name / "results.json").exists() for child in stored.children)
+    return _registered(directory, whole, text, finished)
+
+
+def _registered(directory: Path, spec: ComparisonSpec, text: str, finished: int) -> ComparisonSpec:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    registration = Registration(sha256=sha256(text), at=now, finished=finished)
+    spec = spec.model_copy(update={"registrations": (*spec.registrations, registration)})
+    write_text(directory / COPY, text)
+    write_json(directory / COMPARISON, spec)
+    return spec
+
+
+def read_comparison(directory: Path) -> ComparisonSpec:
+    """Return the spec of an existing comparison; RunDirectoryError if there is none."""
+    missing = f"{directory}: no comparison there ({COMPARISON} is missing)"
+    return read_model(directory / COMPARISON, ComparisonSpec, missing, "move the directory away")

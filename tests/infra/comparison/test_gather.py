@@ -1,0 +1,263 @@
+"""What a comparison sums up, publishes and shows, from curricula whose outcomes are known."""
+
+import html
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from factories import asked, finished_run, instances, shares, with_results
+from report_page import Page
+from rich.console import Console
+from support.comparisons import comparison
+
+from envgen.estimates import Difference
+from envgen.files import write_json
+from flows.commands.tables import SPARED, comparison_table
+from flows.commands.terminal import fitted
+from infra.comparison.gather import gather
+from infra.comparison.page import conclusions, write_page
+from infra.comparison.results import ComparisonResults, Pair, read_comparison_results
+from infra.comparison.spec import ComparisonSpec
+from infra.runs.files import RESULTS
+from infra.tables import arms, overview
+from tasks import compare as publishing
+
+ENGINEERS = ("checkpoint", "random", "fixed", "levels")
+SPEC = comparison(*ENGINEERS, seeds=[0, 1], settings={"stages": 2})
+RUNS = {
+    "checkpoint-V6-s0": (2, 4, 8),
+    "checkpoint-V6-s1": (2, 4, 6),
+    "random-s0": (2, 4, 4),
+    "random-s1": (2, 4, 6),
+    "fixed-s1": (2, 4, 5),
+}
+"""Curriculum -> valid answers of ten, of the base policy and after each stage."""
+FAILURES = {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
+NONSENSE = asked(0, shares(0.5), fallback="no answer could be read", proposed=None)
+
+
+def play(folder: Path, runs: dict[str, tuple[int, ...]], spec: ComparisonSpec = SPEC) -> Path:
+    """Leave finished curricula of a comparison in a folder; no design of the checkpoint can be read."""
+    for child in spec.children:
+        if child.name in runs:
+            designs = (NONSENSE, NONSENSE) if child.arm.startswith("checkpoint") else ()
+            run = finished_run(
+                folder / child.name, runs[child.name], child.preset, proposals=designs, test=instances(seed=4)
+            )
+            with_results(
+                run,
+                seconds={"train": 60.0, "engineer": 2.0},
+                tokens={"training": 15, "engineer_prompt": 30, "engineer_completion": 12},
+                finished="2026-01-02T03:04:05+00:00",
+                code="0.1.0+abc",
+                machine="Linux, 2 cores",
+            )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("compared"), RUNS)
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> ComparisonResults:
+    return gather(folder, SPEC, FAILURES)
+
+
+@pytest.fixture(scope="module")
+def page(results: ComparisonResults, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return Page(write_page(tmp_path_factory.mktemp("page"), results).read_text())
+
+
+def test_figures_are_means_over_the_finished_seeds_on_the_test_set(results: ComparisonResults):
+    checkpoint, random, fixed, levels = results.arms
+    assert (checkpoint.seeds, fixed.seeds, levels.seeds) == ((0, 1), (1,), ())
+    ends = [arm.rates["valid"].value if arm.rates else None for arm in results.arms]
+    assert ends == pytest.approx([0.7, 0.5, 0.5, None])
+    assert [child.valid for child in results.children if child.arm == checkpoint.label] == [0.8, 0.6]
+    assert [rate.value for rate in checkpoint.curve] == pytest.approx([0.2, 0.4, 0.7])
+    assert random.rates["optimal"].value == pytest.approx(0.5)
+    # Equal tokens in both stages: (0.2 / 2 + 0.4 + 0.7 / 2) / 2.
+    assert checkpoint.rates["area"].value == pytest.approx(0.425)
+    assert checkpoint.tokens == (0, 15, 30)
+    assert set(results.strata) == {"3", "4"}
+    assert results.hardest == tuple(results.strata)[-1:]
+    assert checkpoint.rates["hardest"].value == pytest.approx(0.7)
+    assert checkpoint.frontier == results.hardest[0]
+
+
+def test_designs_that_could_not_be_read_are_counted_in_the_first_table(
+    results: ComparisonResults, page: Page
+):
+    assert [(arm.designs_used, arm.designs_asked) for arm in results.arms] == [(0, 2), (2, 2), (1, 1), (0, 0)]
+    assert overview(results)["designs used"].tolist() == ["0 of 2", "2 of 2", "1 of 1", None]
+    said = "checkpoint-V6 trained on 0 of the 2 designs that it was asked for"
+    assert said in page.source
+    console = Console(width=100, file=io.StringIO())
+    console.print(comparison_table(results))
+    shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "0 of 2" in shown
+    assert said in shown
+
+
+def test_what_a_run_spent_is_a_mean_over_its_seeds(results: ComparisonResults):
+    spent = results.arms[0].spent
+    assert spent
+    assert (spent.training_tokens, spent.training_seconds) == (30, 120)
+    assert (spent.engineer_tokens, spent.engineer_seconds) == (84, 4)
+    assert results.arms[0].no_signal is not None
+    assert results.arms[0].shares[0] == pytest.approx({"3": 0.5, "4": 0.5})
+
+
+def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
+    pairs = {(pair.arm, pair.minus): (pair.seeds, pair.differences["valid"].value) for pair in results.pairs}
+    assert pairs == {
+        ("checkpoint-V6", "random"): ((0, 1), pytest.approx(0.2)),
+        ("fixed", "random"): ((1,), pytest.approx(-0.1)),
+        ("checkpoint-V6", "fixed"): ((1,), pytest.approx(0.1)),
+        ("random", "fixed"): ((1,), pytest.approx(0.1)),
+    }, "seed 1: 6, 6 and 5"
+    assert arms(results, "valid")["seeds"].tolist() == ["2 of 2", "2 of 2", "1 of 2! (only 1)", "0 of 2"]
+
+
+def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(
+    folder: Path, results: ComparisonResults
+):
+    plain = [pair.adjusted["valid"] >= pair.differences["valid"].p for pair in results.pairs]
+    assert all(plain)
+    file = SPEC.file.model_copy(update={"primary": "checkpoint-V6", "baselines": ("random", "fixed")})
+    primary = gather(folder, SPEC.model_copy(update={"file": file}), {})
+    first = primary.pairs[0]
+    assert (first.arm, first.minus) == ("checkpoint-V6", "random")
+    assert first.adjusted["valid"] == first.differences["valid"].p
+    assert first.adjusted["optimal"] > first.differences["optimal"].p
+
+
+def test_a_run_that_cannot_be_read_is_marked_with_its_reason_and_in_no_figure(tmp_path: Path):
+    spec = comparison("random", "fixed", "levels", seeds=[0], settings={"stages": 2})
+    play(tmp_path, {"random-s0": (2, 4, 4), "fixed-s0": (2, 4, 4), "levels-s0": (2, 4, 4)}, spec)
+    (tmp_path / "random-s0" / "stage-01" / "test_rollouts.parquet").write_text("damaged")
+    write_json(tmp_path / "levels-s0" / RESULTS.name, {"stages": 3})
+    results = gather(tmp_path, spec, {})
+    states = {child.arm: child.state for child in results.children}
+    assert states == {"random": "unreadable", "fixed": "finished", "levels": "unreadable"}
+    assert "test_rollouts.parquet" in results.children[0].reason
+    assert [arm.label for arm in results.arms if arm.rates] == ["fixed"]
+    assert "Unreadable: random-s0 and levels-s0." in conclusions(results)
+
+
+def test_a_run_on_other_instances_is_not_compared(tmp_path: Path):
+    spec = comparison("random", "fixed", seeds=[0], settings={"stages": 2})
+    play(tmp_path, {"random-s0": (2, 4, 4)}, spec)
+    other = spec.children[1]
+    with_results(finished_run(tmp_path / other.name, (2, 4, 4), other.preset, test=instances(seed=9)))
+    last = gather(tmp_path, spec, {}).children[1]
+    assert (last.state, last.reason) == ("unreadable", "was evaluated on other instances than the first one")
+
+
+def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
+    children = {child.name: (child.state, bool(child.reason)) for child in results.children}
+    assert children["fixed-s0"] == ("failed", True)
+    assert children["levels-s0"] == children["levels-s1"] == ("waiting", False)
+    assert children["random-s0"] == ("finished", False), "whatever went wrong before"
+    assert [child.name for child in results.troubled] == ["fixed-s0"]
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_the_table_fits_a_terminal_cuts_no_interval_and_marks_what_failed(
+    results: ComparisonResults, width: int
+):
+    table, console = comparison_table(results), Console(width=width, file=io.StringIO())
+    assert fitted(table, SPARED, width) <= width
+    console.print(table)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for part in ("checkpoint-V6", "minus random", "minus fixed", "+20.0[", "Failed: fixed-s0"):
+        assert part in shown
+    left_out = [name for name in SPARED if name not in [column.header for column in table.columns]]
+    assert left_out == list(SPARED[: len(left_out)])
+
+
+def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults, page: Page):
+    assert not page.unclosed
+    assert "<script>" not in page.source
+    assert "killed &lt;script&gt;" in page.source
+    differences, curves = ("\n".join(drawn.itertext()) for drawn in page.charts.values())
+    assert "checkpoint-V6 (2 seeds)" in curves
+    assert "fixed (1 seed)" in curves
+    assert "levels" not in curves
+    assert list(results.differences("valid")) == ["fixed", "random"]
+    assert "checkpoint-V6" in differences
+    assert all(f"minus {base}" in differences for base in ("random", "fixed"))
+
+
+def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, page: Page):
+    headline = html.unescape(re.findall("<h1>(.*?)</h1>", page.source)[0]).replace("\u00a0", " ")
+    assert headline == conclusions(results)[0].replace("\u00a0", " ")
+    assert re.search(r"Against fixed, in valid rate on the test set: .*checkpoint-V6", headline)
+    finished = {child.name for child in results.children if child.state == "finished"}
+    assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page.source))
+
+
+def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.001) -> Pair:
+    effect = Difference(value=value, low=value - reach, high=value + reach, p=p)
+    both = {"valid": effect, "optimal": effect}
+    return Pair(arm="new", minus=minus, seeds=(0, 1), differences=both, adjusted={"valid": p, "optimal": p})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ((pair(0.05, 0.04),), "Against fixed, {}: new is ahead by +5.0 points [+1.0, +9.0] (p = 0.001)."),
+        ((pair(-0.05, 0.04),), "Against fixed, {}: new is behind by −5.0 points [−9.0, −1.0] (p = 0.001)."),
+        ((pair(0.01, 0.04, p=0.5),), "Against fixed, {}: new cannot be told from it."),
+        (
+            (pair(0.05, minus="old"), pair(0.01, minus="other", p=0.5)),
+            "Against old, {}: new is ahead by +5.0 points [+3.0, +7.0] (p = 0.001)."
+            " Against other, {}: new cannot be told from it.",
+        ),
+        ((), "One arm has finished: there is nothing to compare it with."),
+    ],
+)
+def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(
+    results: ComparisonResults, pairs: tuple[Pair, ...], said: str
+):
+    text = conclusions(results.model_copy(update={"pairs": pairs}))[0].replace("\u00a0", " ")
+    assert text == said.replace("{}", "in valid rate on the test set")
+
+
+def test_the_page_says_when_on_what_and_with_which_command_it_was_made(page: Page):
+    facts = dict(
+        re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html.unescape(page.source).replace("\u00a0", " "))
+    )
+    provenance = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
+    assert tuple(list(facts.values())[-3:]) == provenance
+    assert "<pre>envwright compare compare-micro</pre>" in page.source
+
+
+def test_nothing_finished_is_shown_as_that(tmp_path: Path):
+    results = publishing.publish_comparison.fn(tmp_path, SPEC, {"fixed-s0": "why"})
+    assert results == read_comparison_results(tmp_path)
+    assert "Nothing has finished yet" in (tmp_path / "comparison.html").read_text()
+    assert publishing.earlier_failures(tmp_path) == {"fixed-s0": "why"}
+
+
+def test_the_area_ends_where_the_run_with_the_fewest_tokens_ends(tmp_path: Path):
+    spec = comparison("random", "fixed", seeds=[0], settings={"stages": 2})
+    play(tmp_path, {"random-s0": (2, 4, 8), "fixed-s0": (2, 4, 8)}, spec)
+    path = tmp_path / "fixed-s0" / RESULTS.name
+    run = RESULTS.read(path)
+    shorter = [
+        stage.model_copy(update={"training": stage.training.model_copy(update={"completion_tokens": 10})})
+        for stage in run.stages
+    ]
+    write_json(path, run.model_copy(update={"stages": tuple(shorter)}))
+    results = gather(tmp_path, spec, {})
+    random, fixed = (arm.rates["area"].value for arm in results.arms)
+    heights = np.interp(np.linspace(0, 20, 2001), [0, 15, 30], [0.2, 0.4, 0.8])
+    assert random == pytest.approx(heights.mean(), abs=1e-3)
+    assert fixed == pytest.approx((0.2 / 2 + 0.4 + 0.8 / 2) / 2)

@@ -1,0 +1,218 @@
+"""What a comparison file means: its arms, its curricula, its registration."""
+
+from pathlib import Path
+
+import pytest
+from support.comparisons import comparison
+from support.engineer_package import install_engineer
+
+from envgen.errors import EnvwrightError, RunDirectoryError
+from envgen.yaml_files import dump_yaml
+from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
+from infra.comparison.spec import ComparisonSpec, open_comparison, read_comparison, resolve_comparison
+
+FILE = {
+    "name": "guards",
+    "preset": "micro",
+    "seeds": [5, 6],
+    "primary": "gentle",
+    "arms": {
+        "fixed": None,
+        "random": {},
+        "levels": {"engineer": "levels"},
+        "gentle": {"set": {"trl.learning_rate": 1e-5}},
+        "checkpoint-V1": {"engineer": "checkpoint:V1"},
+    },
+}
+
+
+def spec_of(folder: Path, **more: object) -> ComparisonSpec:
+    path = folder / "comparison.yaml"
+    path.write_text(dump_yaml(FILE | more))
+    file, _ = read_comparison_file(path)
+    return resolve_comparison(file)
+
+
+def labels(engineers: str) -> str:
+    return ",".join(comparison(*engineers.split(",")).presets)
+
+
+def test_an_arm_has_the_engineer_that_it_names_or_is_named_after_and_what_it_sets(tmp_path: Path):
+    presets = spec_of(tmp_path).presets
+    engineers = {label: (preset.engineer.name, preset.engineer.variant) for label, preset in presets.items()}
+    assert engineers == {
+        "fixed": ("fixed", "V6"),
+        "random": ("random", "V6"),
+        "levels": ("levels", "V6"),
+        "gentle": ("checkpoint", "V6"),
+        "checkpoint-V1": ("checkpoint", "V1"),
+    }
+    assert {label: preset.trl["learning_rate"] for label, preset in presets.items()}["gentle"] == 1e-5
+    assert len({preset.trl["learning_rate"] for preset in presets.values()}) == 2
+    assert {preset.test is not None for preset in presets.values()} == {True}, "a test set by default"
+
+
+def test_every_arm_is_run_with_every_seed_and_arms_that_train_stage_0_alike_share_it(tmp_path: Path):
+    spec = spec_of(tmp_path)
+    names = [child.name for child in spec.children]
+    assert names == [f"{label}-s{seed}" for seed in (5, 6) for label in FILE["arms"]]
+    roots = {child.arm: child.root for child in spec.children if child.preset.seed == 6}
+    assert roots == dict.fromkeys(FILE["arms"], "shared-s6") | {"gentle": "shared-gentle-s6"}
+    assert [root.name for root in spec.roots] == [
+        *("shared-s5", "shared-gentle-s5", "shared-s6", "shared-gentle-s6")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stage_0", "seeds_of_stage_0", "roots"),
+    [
+        ("one", [3, 3, 3, 3], {"shared": 3}),
+        ("per-seed", [3, 3, 1, 1], {"shared-s3": 3, "shared-s1": 1}),
+    ],
+)
+def test_seeds_share_one_stage_0_or_have_their_own(
+    stage_0: Stage0, seeds_of_stage_0: list[int], roots: dict[str, int]
+):
+    spec = comparison("fixed", "random", seeds=[3, 1], stage_0=stage_0, settings={"stages": 4})
+    presets = [child.preset for child in spec.children]
+    assert [preset.stage_seed(0) for preset in presets] == seeds_of_stage_0
+    assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
+    assert {preset.stages for preset in presets} == {4}
+    assert {root.name: root.preset.stage_seed(0) for root in spec.roots} == roots
+    assert {(root.preset.stages, root.preset.engineer.name) for root in spec.roots} == {(1, "fixed")}
+    assert [roots[child.root] for child in spec.children] == seeds_of_stage_0
+
+
+def test_a_budget_is_shared_by_the_stages(tmp_path: Path):
+    steps, tokens, seconds = (
+        spec_of(tmp_path, budget=budget).preset for budget in ({"steps": 12}, {"tokens": 999}, {"seconds": 7})
+    )
+    stages = steps.stages
+    assert steps.trl["max_steps"] == 12 // stages
+    assert tokens.training.max_tokens == 999 // stages
+    assert seconds.training.max_seconds == 7 / stages
+    with pytest.raises(EnvwrightError, match=r"budget.steps: 13 cannot be shared by"):
+        spec_of(tmp_path, budget={"steps": 13})
+
+
+def test_the_short_form_writes_the_file_that_means_the_same(tmp_path: Path):
+    settings = {"engineer.name": "frontier", "engineer.options.low": 0.1}
+    file, text = short_form("micro", ["levels", "frontier", "checkpoint:V1"], [0], settings)
+    path = tmp_path / "written.yaml"
+    path.write_text(text)
+    assert is_comparison_file(str(path))
+    assert read_comparison_file(path) == (file, text)
+    levels, frontier, _ = resolve_comparison(file).presets.values()
+    assert frontier.engineer.options["low"] == 0.1, "options belong to the engineer that the preset names"
+    assert "low" not in levels.engineer.options
+    assert labels("checkpoint:V1,checkpoint,random,base:V2") == "checkpoint-V1,checkpoint-V6,random,base-V2"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_engineer_of_another_package_says_whether_it_reads_the_context(
+    reads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = f"""
+from engineer.contract import Engineer
+
+def propose(context, options, brief):
+    return brief.exactly(context, context.current.config, "As before.")
+
+ENGINEER = Engineer(propose, reads_context={reads})
+"""
+    install_engineer(tmp_path, monkeypatch, source)
+    assert labels("tidal,fixed") == ("tidal-V6,fixed" if reads else "tidal,fixed")
+    if not reads:
+        with pytest.raises(EnvwrightError, match="'tidal' reads no context"):
+            labels("tidal:V1")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"seeds": [0, 0]}, "seeds: 1 named twice"),
+        ({"seeds": []}, "seeds"),
+        ({"arms": {}}, "arms"),
+        ({"arms": {"shared-x": {}}, "primary": ""}, "the names that begin with 'shared'"),
+        ({"arms": {"a/b": {}}, "primary": ""}, "arms"),
+        ({"primary": "gentl"}, "primary: 'gentl' is no arm; known are fixed"),
+        ({"primary": "fixed"}, "primary: 'fixed' is the first baseline"),
+        ({"baselines": ["rand"]}, "baselines: 'rand' is no arm"),
+        ({"budget": {"steps": 2, "tokens": 3}}, "exactly one of steps, tokens and seconds"),
+        ({"arms": {"fixed": {}, "x": {"set": {"seed": 1}}}, "primary": "x"}, "arms.x.set.seed: is the same"),
+        ({"arms": {"x": {"set": {"validation.seed": 1}}}, "primary": ""}, "arms.x.set.validation.seed"),
+        ({"arms": {"x": {"engineer": "randm"}}, "primary": ""}, "arms.x: .*did you mean 'random'"),
+        ({"arms": {"x": {"engineer": "random:V1"}}, "primary": ""}, "'random' reads no context"),
+        ({"arms": {"x": {"engineer": "checkpoint:V7"}}, "primary": ""}, "V7"),
+        ({"arms": {"x": {"set": {"trl.num_generations": 0}}}, "primary": ""}, "arms.x: .*num_generations"),
+        ({"set": {"seed": 3}}, "--set seed: a comparison sets it"),
+        ({"set": {"approval": "required"}}, "approval: required asks a person"),
+        ({"stage_0": "one"}, "stage_0: one: the arm 'gentle' trains stage 0 in its own way"),
+        ({"preset": "mikro"}, "mikro: no such preset"),
+        ({"test": "nothing.parquet"}, "nothing.parquet"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path: Path, change: dict, complaint: str):
+    with pytest.raises(EnvwrightError, match=complaint):
+        spec_of(tmp_path, **change)
+
+
+def test_engineers_of_the_short_form_are_named_once():
+    for engineers in ("random,random", "checkpoint:V6,checkpoint"):
+        with pytest.raises(EnvwrightError, match="would be run twice"):
+            labels(engineers)
+    for engineers, complaint in (("random,,fixed", "there is no engineer ''"), ("replay", "replay")):
+        with pytest.raises(EnvwrightError, match=complaint):
+            labels(engineers)
+
+
+def opened(directory: Path, **more: object) -> ComparisonSpec:
+    path = directory.parent / "wanted.yaml"
+    path.write_text(dump_yaml(FILE | more))
+    file, text = read_comparison_file(path)
+    return open_comparison(directory, resolve_comparison(file), text)
+
+
+def test_a_comparison_is_registered_once_and_arms_and_seeds_are_added_openly(tmp_path: Path):
+    directory = tmp_path / "guards"
+    first = opened(directory)
+    assert opened(directory) == first == read_comparison(directory)
+    assert [kept.finished for kept in first.registrations] == [0]
+    whole = opened(directory, seeds=[7], arms=FILE["arms"] | {"bandit": {}})
+    assert whole.file.seeds == (5, 6, 7)
+    assert [*whole.presets] == [*FILE["arms"], "bandit"]
+    assert len(whole.registrations) == 2
+    assert whole.registrations[0] == first.registrations[0]
+    assert read_comparison(directory) == whole
+    assert {root.name for root in first.roots} < {root.name for root in whole.roots}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"set": {"instances": 24}}, "instances: 16 there, 24 here"),
+        (
+            {"arms": FILE["arms"] | {"gentle": {"set": {"trl.learning_rate": 2e-5}}}},
+            "arms.gentle: trl.learning_rate",
+        ),
+        ({"primary": "levels"}, "primary: gentle there, levels here"),
+        ({"stage_0": "one", "arms": {"fixed": {}}, "primary": ""}, "stage_0: per-seed there, one here"),
+        ({"test": {"seed": 3}}, "test"),
+        ({"budget": {"steps": 4}}, "budget"),
+    ],
+)
+def test_a_comparison_is_not_continued_under_another_file(tmp_path: Path, change: dict, complaint: str):
+    opened(tmp_path / "guards")
+    with pytest.raises(RunDirectoryError, match=complaint):
+        opened(tmp_path / "guards", **change)
+
+
+def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Path):
+    (tmp_path / "curriculum.json").write_text("{}")
+    spec = comparison("fixed")
+    with pytest.raises(RunDirectoryError, match="is no comparison"):
+        open_comparison(tmp_path, spec, "")
+    (tmp_path / "comparison.json").write_text("{")
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        open_comparison(tmp_path, spec, "")
