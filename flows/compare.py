@@ -104,7 +104,7 @@ def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
 def _run_all(
     directory: Path, spec: ComparisonSpec, wanted: list[Child], runs: "Curricula", jobs: int | None
 ) -> ComparisonResults:
-    """Run the unfinished curricula, after each shared stage 0 that a new one starts from."""
+    """Run the unfinished curricula, after each stage 0 that a new one starts from."""
     todo = [child for child in wanted if not _is_done(directory / child.name, child)]
     log.info("%d curricula, %d of them finished already", len(wanted), len(wanted) - len(todo))
     names = {child.name for child in todo}

@@ -92,6 +92,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
         if self.prompt_style not in self.task.styles:
             styles = ", ".join(self.task.styles)
             raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {styles}")
+        if self.test and self.approval == "required":
+            raise ValueError("test: who approves proposals would see it; leave out test, or approval")
         self.rewards.check(self.task)
         field = "default_config"
         try:

@@ -173,6 +173,11 @@ def test_a_test_set_that_does_not_fit_is_refused_when_the_preset_is_loaded(
     assert said.startswith("test")
 
 
+def test_a_person_who_approves_does_not_see_a_test_set():
+    said = complaint("micro", {"test": {}, "approval": "required"})
+    assert "who approves proposals would see it; leave out test, or approval" in said
+
+
 BROKEN = [
     ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
     ("instances: 10", "", "instances: Field required"),

@@ -9,6 +9,7 @@ from support.engineer_package import install_engineer
 from envgen.errors import EnvwrightError, RunDirectoryError
 from envgen.yaml_files import dump_yaml
 from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
+from infra.comparison.plan import plan
 from infra.comparison.spec import ComparisonSpec, open_comparison, read_comparison, resolve_comparison
 
 FILE = {
@@ -216,3 +217,14 @@ def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Pat
     (tmp_path / "comparison.json").write_text("{")
     with pytest.raises(RunDirectoryError, match="damaged"):
         open_comparison(tmp_path, spec, "")
+
+
+def test_the_plan_shows_smaller_differences_with_more_seeds_and_a_primary_arm():
+    rows = plan(comparison("fixed", "random", "levels", seeds=[0, 1, 2], settings={"test.instances": 90}))
+    assert [seeds for seeds in rows["seeds"] if "asked for" in seeds] == ["3 (asked for)"] * 2
+    alone, together = (
+        [float(cell.replace("none", "100")) for cell in rows[rows["tested"] == tested]["runs differ by 1"]]
+        for tested in ("alone", "one of 8")
+    )
+    assert alone == sorted(alone, reverse=True)
+    assert all(few < many for few, many in zip(alone, together, strict=True))
