@@ -74,7 +74,9 @@ def conclusions(results: ComparisonResults) -> list[str]:
     if not pairs:
         return ["One arm has finished: there is nothing to compare it with.", *_trouble(results)]
     rates = [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
-    return [*rates, *_trouble(results), _cost(results)]
+    alone = any(len(pair.seeds) == 1 for pair in pairs)
+    caution = ["Differences of one seed say nothing of how other training runs would fare."] if alone else []
+    return [*rates, *caution, *_trouble(results), _cost(results)]
 
 
 def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
