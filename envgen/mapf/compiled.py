@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.types import unliteral
 
 # numba fills its settings in at run time, and its stubs lack the option that leaves reference counting out.
 _settings: Any = numba.config
@@ -23,9 +24,15 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(cache_directory())
     try:
-        return _compile(cache=True, error_model="numpy", _nrt=False)(function)
+        dispatcher = _compile(cache=True, error_model="numpy", _nrt=False)(function)
     finally:
         _settings.CACHE_DIR = before
+    # Once for all integers: numba would compile it again for each constant that it is called with.
+    typed = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: typed(
+        [unliteral(kind) for kind in args], {name: unliteral(kind) for name, kind in kws.items()}
+    )
+    return dispatcher
 
 
 @cache
