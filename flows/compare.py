@@ -74,7 +74,7 @@ def compare(
             there are enough.
     """
     spec, text = chosen_comparison(preset, name, options)
-    directory, pool = Settings().run_directory(spec.name), pool_for(spec.preset.name)
+    directory, pool = Settings().run_directory(spec.name), pool_for(spec.base.name)
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
     needed = max(map(gpus_needed, spec.presets.values()))
     blocks = deque(device_blocks(jobs or 1, needed) if pool is None else [])

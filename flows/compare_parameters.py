@@ -7,11 +7,10 @@ from pydantic import ConfigDict, Field
 
 from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
-from envgen.files import read_text
 from envgen.seeds import Seed
 from flows.parameters import PresetOptions, check_free, is_directory_name, stored_preset
 from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
-from infra.comparison.spec import COPY, ComparisonSpec, read_comparison, resolve_comparison
+from infra.comparison.spec import ComparisonSpec, read_comparison, resolve_comparison
 from infra.config.settings import Settings
 from infra.runs.files import COMPARISON
 from policy.checkpoints import check_model
@@ -47,7 +46,8 @@ def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tup
     directory = Settings().runs / source
     if is_directory_name(source) and (directory / COMPARISON).exists():
         _check_alone(source, name, options, "a comparison that is continued by its name", source)
-        return read_comparison(directory), read_text(directory / COPY)
+        spec = read_comparison(directory)
+        return spec, spec.registrations[-1].text
     if is_comparison_file(source):
         _check_alone(source, name, options, "a comparison file", "")
         file, text = read_comparison_file(Path(source))

@@ -147,6 +147,9 @@ def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
         seeds = f"{len(arm.seeds)} of {len(results.seeds)}{'!' if arm.label in troubled else ''}"
         if arm.seeds and {*arm.seeds} != whole:
             seeds += f" (only {listed(list(map(str, arm.seeds)))})"
+        paired = [{*pair.seeds} for pair in results.pairs if pair.arm == arm.label and pair.minus in against]
+        if any(pair != {*arm.seeds} for pair in paired):
+            seeds += f" (differences: {listed(sorted(map(str, set.intersection(*paired))))})"
         rows.append(
             [
                 arm.label,

@@ -69,7 +69,7 @@ def publish_comparison(
 
 
 def _run_in(mlflow: Any, directory: Path, spec: ComparisonSpec) -> Any:
-    return mlflow.start_comparison(directory, run_name(directory), spec.preset.name)
+    return mlflow.start_comparison(directory, run_name(directory), spec.base.name)
 
 
 def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:

@@ -140,8 +140,8 @@ def compare(
     directory = Settings().run_directory(spec.name)
     labels, seeds = ", ".join(spec.presets), ",".join(map(str, spec.file.seeds))
     console.print(
-        f"{spec.name}: {len(spec.presets)} arms ({labels}), seeds {seeds}, {spec.preset.stages} stages,"
-        f" registered as SHA-256 {sha256(text)[:12]}",
+        f"{spec.name}: {len(spec.presets)} arms ({labels}), seeds {seeds}, {spec.base.stages} stages,"
+        f" SHA-256 of the file {sha256(text)[:12]}",
         highlight=False,
         soft_wrap=True,
     )
@@ -149,7 +149,7 @@ def compare(
         from flows.commands.tables import plan_table
 
         return console.print(plan_table(spec))
-    check_hub(spec.preset.model)
+    check_hub(spec.base.model)
     start_orchestrator()
     from flows.commands.tables import SPARED, comparison_table
     from flows.compare import compare as compare_flow

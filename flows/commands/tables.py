@@ -54,8 +54,11 @@ def comparison_table(results: ComparisonResults) -> Table:
 def plan_table(spec: ComparisonSpec) -> Table:
     """The differences that a comparison can show, in points."""
     rows = plan(spec)
-    title = f"Smallest difference in points that {count(test_instances(spec.preset), 'test instance')} show"
-    caption = "With 80 % power at 5 %; runs differ by: standard deviation between training runs, in points"
+    title = f"Smallest difference in points that {count(test_instances(spec.base), 'test instance')} show"
+    caption = (
+        "With 80 % power at 5 %. Assumed standard deviations, in points: between runs as in the columns,"
+        " of changes between instances 25, of the rest 40"
+    )
     table = number_table(list(rows.columns), title, caption)
     for row in rows.itertuples(index=False, name=None):
         table.add_row(*row)

@@ -14,7 +14,8 @@ from envgen.files import read_text
 from envgen.frozen import Frozen
 from envgen.seeds import Seed
 from envgen.yaml_files import YAML_ERRORS, dump_yaml, load_yaml
-from infra.config.preset import Preset, TestSpec, load_preset
+from infra.config.dotted import leaves
+from infra.config.preset import Preset, TestSpec, load_preset, shipped_presets
 from infra.config.settings import Stem, checked_name
 
 Stage0 = Literal["one", "per-seed"]
@@ -23,6 +24,13 @@ from the stage 0 of the first seed, so that the chance in stage 0 is not covered
 USUAL_BASELINES = ("fixed", "random")
 _OF_ALL = ("seed", "stage0_seed", "name", "environment", "validation", "test", "stages", "approval")
 """Fields of a preset that an arm cannot change: all arms are judged on the same instances and stages."""
+_BUDGETED = {"trl.max_steps", "training.max_tokens", "training.max_seconds"}
+_MANY = 1000
+"""Epochs of a stage that ends with its tokens or seconds."""
+Settings = Annotated[
+    dict[str, Any], BeforeValidator(lambda value: leaves(value) if isinstance(value, dict) else value)
+]
+"""Dotted field of a preset -> value; nested fields may be given too."""
 
 
 class ArmSpec(Frozen):
@@ -31,8 +39,8 @@ class ArmSpec(Frozen):
     engineer: str = ""
     """Its engineer, or `engineer:variant` with a context variant. Left out: the engineer that the arm is
     named after, else the preset's."""
-    set: dict[str, Any] = {}
-    """Fields of the preset by their dotted names, as `--set` takes them."""
+    set: Settings = {}
+    """Fields of the preset, as `--set` takes them."""
 
 
 class Budget(Frozen):
@@ -47,20 +55,21 @@ class Budget(Frozen):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if len(self.model_fields_set) != 1:
+        if len(self.model_dump(exclude_none=True)) != 1:
             raise ValueError("give exactly one of steps, tokens and seconds")
         return self
 
     def settings(self, stages: int) -> dict[str, Any]:
-        """Return the fields of a preset of so many stages that hold it to the budget."""
-        if self.steps is None:
-            name, whole = next(iter(self.model_dump(exclude_none=True).items()))
-            return {f"training.max_{name}": whole / stages if name == "seconds" else whole // stages}
-        if self.steps % stages:
-            raise ConfigError(
-                f"budget.steps: {self.steps} cannot be shared by {stages} stages; give a multiple"
-            )
-        return {"trl.max_steps": self.steps // stages}
+        """Return the fields of a preset of so many stages that hold it to the budget. Data are repeated until
+        tokens or seconds are spent."""
+        [(name, whole)] = self.model_dump(exclude_none=True).items()
+        if name == "seconds":
+            return {"training.max_seconds": whole / stages, "epochs": _MANY}
+        if whole < stages or (name == "steps" and whole % stages):
+            raise ConfigError(f"budget.{name}: {whole} cannot be shared by {stages} stages; give a multiple")
+        if name == "tokens":
+            return {"training.max_tokens": whole // stages, "epochs": _MANY}
+        return {"trl.max_steps": whole // stages}
 
 
 def _test(value: Any) -> Any:
@@ -84,7 +93,7 @@ class ComparisonFile(Frozen):
     """Arms that the others are measured against; left out, `fixed` and `random` where they take part."""
     primary: str = ""
     """The arm whose valid rate against the first baseline is tested alone at 5 %."""
-    set: dict[str, Any] = {}
+    set: Settings = {}
     """Fields of the preset that all arms change."""
     arms: Annotated[
         dict[Stem, Annotated[ArmSpec, BeforeValidator(lambda arm: arm or {})]], Field(min_length=1)
@@ -95,6 +104,11 @@ class ComparisonFile(Frozen):
     def _check(self) -> Self:
         if len(set_ := {*self.seeds}) < len(self.seeds):
             raise ValueError(f"seeds: {len(self.seeds) - len(set_)} named twice; name each once")
+        if self.name in shipped_presets():
+            raise ValueError(f"name: {self.name!r} is the name of a shipped preset; choose another one")
+        for field in _BUDGETED & {*self.set, *(field for arm in self.arms.values() for field in arm.set)}:
+            if self.budget:
+                raise ValueError(f"set.{field}: the budget sets it; leave out one of both")
         named = {"baselines": self.baselines, "primary": (self.primary,) if self.primary else ()}
         for field, labels in named.items():
             for label in labels:
@@ -127,13 +141,17 @@ class ComparisonFile(Frozen):
         folder = (info.context or {}).get("folder", Path())
         return str(folder / preset) if preset.endswith((".yaml", ".yml", ".json")) else preset
 
-    def presets(self) -> dict[str, Preset]:
-        """Return arm -> preset with the first seed, all checked; ConfigError names the arm whose settings
-        cannot be."""
+    def presets(self) -> tuple[Preset, dict[str, Preset]]:
+        """Return what all arms share, and arm -> preset, with the first seed, all checked; ConfigError names
+        the arm whose settings cannot be."""
         own = {} if self.test is None else {"test": self.test.model_dump(mode="json", exclude_defaults=True)}
-        shared = {**self.set, **own, "seed": self.seeds[0]}
+        shared = {**own, **self.set, "seed": self.seeds[0]}
         for field in {"seed", "stage0_seed", "name"} & {*self.set}:
             raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use seeds")
+        if self.set.get("approval") == "required":
+            raise ConfigError(
+                "approval: required asks a person before each stage, which a comparison cannot; leave it out"
+            )
         base = load_preset(self.preset, shared)
         if base.approval == "required":
             raise ConfigError(
@@ -144,7 +162,8 @@ class ComparisonFile(Frozen):
             shared["test"] = {}
         if self.budget:
             shared |= self.budget.settings(base.stages)
-        return {label: self._preset(label, base, shared) for label in self.arms}
+        base = load_preset(self.preset, shared)
+        return base, {label: self._preset(label, base, shared) for label in self.arms}
 
     def _preset(self, label: str, base: Preset, shared: dict[str, Any]) -> Preset:
         arm, engineer = self.arms[label], dict[str, Any]()
@@ -168,8 +187,9 @@ class ComparisonFile(Frozen):
 
 
 class Registration(Frozen):
-    """The digest of the text of a comparison's file, and when it was kept."""
+    """The text of a comparison's file, and when it was kept."""
 
+    text: str
     sha256: str
     at: str
     """UTC, ISO 8601."""

@@ -12,7 +12,7 @@ from envgen.dataset import read_table
 from envgen.errors import DataError, EnvwrightError, RunDirectoryError
 from infra.config.preset import Preset
 from infra.results import CurriculumResults
-from infra.runs.files import CURRICULUM, RESULTS, ROLLOUTS, TEST_ROLLOUTS, File
+from infra.runs.files import CURRICULUM, MANIFEST, RESULTS, ROLLOUTS, TEST_ROLLOUTS, File
 from infra.runs.run import FREE_FIELDS, Run, changed_fields
 
 _FIELDS = (("id", pa.string()), ("stratum", pa.string()), ("valid", pa.bool_()), ("optimal", pa.bool_()))
@@ -40,9 +40,15 @@ class Finished:
     results: CurriculumResults
 
     @property
+    def in_force(self) -> list[int]:
+        """Numbers of the evaluations of the base policy, and of the policy in force after each stage: the
+        gate may have undone some."""
+        return [0, *(stage.gate.in_force + 1 for stage in self.results.stages)]
+
+    @property
     def final(self) -> int:
         """Number of the evaluation of the policy that is in force at the end."""
-        return self.results.final_stage + 1
+        return self.in_force[-1]
 
     @property
     def tokens(self) -> np.ndarray:
@@ -57,7 +63,10 @@ def read_finished(directory: Path, preset: Preset) -> Finished | None:
     RunDirectoryError or DataError says why a directory cannot be read, or is of another preset.
     """
     run = Run(directory=directory)
-    if not run.has(CURRICULUM) or not run.has(RESULTS):
+    if missing := [file.name for file in (CURRICULUM, RESULTS) if not run.has(file)]:
+        complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))
+        if complete >= preset.stages or (complete and CURRICULUM.name in missing):
+            raise RunDirectoryError(f"{directory}: {missing[0]} is missing; run the same command again")
         return None
     if changed := changed_fields(run.read(CURRICULUM).preset, preset, FREE_FIELDS):
         raise RunDirectoryError(f"{directory}: was made by another preset ({changed})")

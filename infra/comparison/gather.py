@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from engineer.engineers.registry import variant_label
 from envgen.errors import EnvwrightError
 from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
@@ -20,6 +21,7 @@ from infra.comparison.results import (
     Spent,
 )
 from infra.comparison.spec import ComparisonSpec
+from infra.config.preset import Preset
 from infra.results import Made, StageResult
 
 Runs = Mapping[int, Finished]
@@ -28,7 +30,7 @@ Runs = Mapping[int, Finished]
 
 def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
     """Return everything the comparison has shown so far. `failures`: name of a child -> why it failed."""
-    file, space = spec.file, spec.preset.space
+    file, space = spec.file, spec.base.space
     runs: dict[str, dict[int, Finished]] = {label: {} for label in file.arms}
     children, first = [], None
     for child in spec.children:
@@ -49,14 +51,11 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     complete = [run for of_arm in runs.values() for run in of_arm.values()]
     strata = _by_difficulty(complete, space.names)
     figures = _Figures(complete, strata, bool(space.best))
-    bases = file.bases
-    compared = [(arm, base) for base in bases for arm in runs if arm != base]
-    compared += combinations([arm for arm in runs if arm not in bases], 2)
-    pairs = [pair for names in compared if (pair := figures.pair(*names, runs))]
+    pairs = [pair for names in spec.pairs if (pair := figures.pair(*names, runs))]
     return ComparisonResults(
         comparison=spec.name,
-        preset=spec.preset.name,
-        stages=spec.preset.stages,
+        preset=spec.base.name,
+        stages=spec.base.stages,
         instances=len(first.test.ids) if first else 0,
         validation_instances=len(first.validation.ids) if first else 0,
         best=space.best,
@@ -64,31 +63,44 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         hardest=figures.hardest,
         seeds=file.seeds,
         stage_0=file.stage_0,
-        baselines=bases,
+        baselines=file.bases,
         primary=file.primary,
         registrations=spec.registrations,
         arms=tuple(
-            _arm(label, {name: str(value) for name, value in arm.set.items()}, runs[label], figures)
+            _arm(label, _written(_engineer(spec.presets[label]) | arm.set), runs[label], figures)
             for label, arm in file.arms.items()
         ),
         children=tuple(children),
-        pairs=tuple(_adjusted(pairs, bases, file.primary)),
+        pairs=tuple(_adjusted(pairs, spec)),
+        shared=_written({**file.set, **_budget(spec)}),
         made=Made.together(run.results.made for run in complete),
     )
 
 
+def _engineer(preset: Preset) -> dict[str, Any]:
+    return {"engineer": variant_label(preset.engineer.name, preset.engineer.variant)}
+
+
+def _budget(spec: ComparisonSpec) -> dict[str, Any]:
+    parts = spec.file.budget.model_dump(exclude_none=True) if spec.file.budget else {}
+    return {f"budget.{name}": value for name, value in parts.items()}
+
+
+def _written(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in settings.items()}
+
+
 def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the strata of the test set, the easiest first: by the valid rate of the base policy, then by
-    the rate of all final policies, then in the order of the space."""
+    """Return the strata of the test set, the easiest first: by the valid rate of the base policy, then in
+    the order of the space."""
     if not runs:
         return ()
 
-    def solved(name: str, policy: int | None) -> float:
-        rows = [run.test.outcomes["valid"][run.final if policy is None else policy] for run in runs]
-        return float(np.mean([row[run.test.strata == name] for row, run in zip(rows, runs, strict=True)]))
+    def solved(name: str) -> float:
+        return float(np.mean([run.test.outcomes["valid"][0][run.test.strata == name] for run in runs]))
 
     there = [name for name in names if name in runs[0].test.strata]
-    return tuple(sorted(there, key=lambda name: (-solved(name, 0), -solved(name, None))))
+    return tuple(sorted(there, key=lambda name: -solved(name)))
 
 
 class _Figures:
@@ -107,7 +119,7 @@ class _Figures:
         judged = run.validation if figure == "validation" else run.test
         valid, strata = judged.outcomes["valid"], judged.strata
         if figure == "area":
-            return self._weights(run) @ valid, strata
+            return self._weights(run) @ valid[run.in_force], strata
         if figure == "hardest":
             there = np.isin(strata, self.hardest)
             return valid[run.final][there], strata[there]
@@ -134,28 +146,24 @@ class _Figures:
         return Pair(arm=arm, minus=minus, seeds=seeds, differences=differences)
 
 
-def _adjusted(pairs: Sequence[Pair], bases: Sequence[str], primary: str) -> list[Pair]:
-    """Add the adjusted p-values of the rates at the end, against baselines where there are some."""
-    family = [
-        (number, figure)
-        for number, pair in enumerate(pairs)
-        if pair.minus in bases or not bases
-        for figure in ("valid", "optimal")
-        if figure in pair.differences
-    ]
-    alone = [
-        (number, figure)
-        for number, figure in family
-        if (pairs[number].arm, pairs[number].minus, figure) == (primary, *bases[:1], "valid")
-    ]
-    rest = [member for member in family if member not in alone]
-    p_values = {(number, figure): pairs[number].differences[figure].p for number, figure in family}
-    p_values |= dict(zip(rest, holm([p_values[member] for member in rest]), strict=True))
+def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
+    """Add the adjusted p-values of the differences that words are about."""
+    by_names = {(pair.arm, pair.minus): pair for pair in pairs}
+    family = {
+        tested: by_names[tested[:2]].differences[tested[2]].p
+        for tested in spec.tested
+        if tested[:2] in by_names
+    }
+    alone = (spec.file.primary, *spec.file.bases[:1], "valid")
+    rest = [tested for tested in family if tested != alone]
+    family |= dict(zip(rest, holm([family[tested] for tested in rest]), strict=True))
     return [
         pair.model_copy(
-            update={"adjusted": {figure: p for (of, figure), p in p_values.items() if of == number}}
+            update={
+                "adjusted": {rate: p for (arm, minus, rate), p in family.items() if (arm, minus) == names}
+            }
         )
-        for number, pair in enumerate(pairs)
+        for names, pair in by_names.items()
     ]
 
 
@@ -172,7 +180,7 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, figures: _Figures) -> 
     ends = np.stack([run.test.outcomes["valid"][run.final] for run in of_seeds])
     strata = {name: rate(ends[:, test == name]) for name in figures.strata}
     reached = [name for name in figures.strata if strata[name].value >= FRONTIER]
-    curve = np.stack([run.test.outcomes["valid"] for run in of_seeds], axis=1)
+    curve = np.stack([run.test.outcomes["valid"][run.in_force] for run in of_seeds], axis=1)
     stages = [stage for run in of_seeds for stage in run.results.stages]
     # The last stage proposes a config that nothing is trained on.
     designed = [stage for run in of_seeds for stage in run.results.stages[:-1] if not stage.overruled]

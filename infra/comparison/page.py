@@ -72,7 +72,11 @@ def conclusions(results: ComparisonResults) -> list[str]:
     if not any(arm.seeds for arm in results.arms):
         return ["No curriculum has finished yet.", *_trouble(results)]
     if not pairs:
-        return ["One arm has finished: there is nothing to compare it with.", *_trouble(results)]
+        several = sum(bool(arm.seeds) for arm in results.arms) > 1
+        said = (
+            "No baseline has finished yet with a seed of another arm." if several else "One arm has finished."
+        )
+        return [f"{said} There is nothing to compare with.", *_trouble(results)]
     rates = [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
     alone = any(len(pair.seeds) == 1 for pair in pairs)
     caution = ["Differences of one seed say nothing of how other training runs would fare."] if alone else []
@@ -108,6 +112,8 @@ def _trouble(results: ComparisonResults) -> list[str]:
         for arm in results.arms
         if arm.designs_used < arm.designs_asked
     ]
+    if waiting := sum(child.state == "waiting" for child in results.children):
+        lines.append(f"{waiting} of {len(results.children)} curricula are not finished.")
     for state in ("failed", "unreadable"):
         names = [child.name for child in results.children if child.state == state]
         lines += [f"{state.capitalize()}: {listed(names)}."] if names else []

@@ -16,11 +16,9 @@ def plan(spec: ComparisonSpec) -> pd.DataFrame:
     """Return the smallest true difference of valid rates that is shown with 80 % power: a row for each
     number of seeds, tested alone as the primary one or at Holm's first step, and for each spread between
     training runs."""
-    instances, asked = test_instances(spec.preset), len(spec.file.seeds)
-    bases = len(spec.file.bases)
-    tests = max(1, (len(spec.presets) - bases) * bases + bases * (bases - 1)) * (
-        2 if spec.preset.space.best else 1
-    )
+    instances, asked = test_instances(spec.base), len(spec.file.seeds)
+    tests = len(spec.tested) - bool(spec.file.primary)
+    counts = dict.fromkeys(([1] if spec.file.primary else []) + [max(1, tests)])
     rows = [
         [
             f"{seeds}{' (asked for)' if seeds == asked else ''}",
@@ -28,7 +26,7 @@ def plan(spec: ComparisonSpec) -> pd.DataFrame:
             *(_points(detectable(seeds, instances, count, run_sd=spread)) for spread in RUN_SD),
         ]
         for seeds in sorted({2, 3, 5, 10, asked})
-        for count in dict.fromkeys((1, tests))
+        for count in counts
     ]
     return frame(["seeds", "tested", *(f"runs differ by {100 * spread:g}" for spread in RUN_SD)], rows)
 

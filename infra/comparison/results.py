@@ -66,7 +66,7 @@ class ArmResult(Frozen):
 
     label: str
     changes: dict[str, str] = {}
-    """What it changes in the preset, by dotted field."""
+    """Its engineer, and what else it changes in the preset, by dotted field."""
     seeds: tuple[int, ...] = ()
     """Seeds that finished; all figures are over them."""
     rates: dict[Figure, Rate] = {}
@@ -75,7 +75,7 @@ class ArmResult(Frozen):
     frontier: str | None = None
     """The hardest stratum with at least a quarter valid; None if none has."""
     curve: tuple[Rate, ...] = ()
-    """Valid rate on the test set: of the base policy, then after each stage."""
+    """Valid rate on the test set: of the base policy, then of the policy in force after each stage."""
     tokens: tuple[float, ...] = ()
     """Generated training tokens up to each of these evaluations, mean over seeds."""
     shares: tuple[dict[str, float], ...] = ()
@@ -104,6 +104,8 @@ class ComparisonResults(Frozen):
     """The environment's word for optimal answers; None if all valid ones are equal."""
     strata: dict[str, str]
     """Stratum -> its name in words, the easiest for the base policy first."""
+    shared: dict[str, str] = {}
+    """What all arms change in the preset, and the budget."""
     hardest: tuple[str, ...] = ()
     """The hardest quarter of them."""
     seeds: tuple[int, ...]
@@ -114,7 +116,7 @@ class ComparisonResults(Frozen):
     arms: tuple[ArmResult, ...]
     children: tuple[ChildResult, ...]
     pairs: tuple[Pair, ...] = ()
-    """Every arm minus each baseline, then every two arms that are none, once, in their order."""
+    """Every arm with each baseline, then every two arms that are none, each pair once."""
     made: Made = Made()
     """All finished curricula together; a stage 0 that some share is counted in each."""
 

@@ -2,6 +2,7 @@
 in its directory."""
 
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 
 from envgen.errors import ConfigError, RunDirectoryError
@@ -35,6 +36,8 @@ class ComparisonSpec(Frozen):
     """A comparison whose presets are resolved."""
 
     file: ComparisonFile
+    base: Preset
+    """What all arms share, with the first seed."""
     presets: dict[str, Preset]
     """Arm -> its preset, with the first seed."""
     registrations: tuple[Registration, ...] = ()
@@ -47,9 +50,21 @@ class ComparisonSpec(Frozen):
         return self.file.name
 
     @property
-    def preset(self) -> Preset:
-        """The preset of the first arm."""
-        return next(iter(self.presets.values()))
+    def pairs(self) -> list[tuple[str, str]]:
+        """The arms that are compared: each with each baseline, then two arms that are none, each pair
+        once."""
+        bases, arms = self.file.bases, [*self.presets]
+        later = {base: bases[number:] for number, base in enumerate(bases)}
+        first = [(arm, base) for base in bases for arm in arms if arm not in bases or arm in later[base][1:]]
+        return first + list(combinations([arm for arm in arms if arm not in bases], 2))
+
+    @property
+    def tested(self) -> list[tuple[str, str, str]]:
+        """Arm, other arm and rate of the differences that words such as "ahead" are about: with the
+        baselines, without any of all pairs."""
+        rates = ["valid", *(["optimal"] if self.base.space.best else [])]
+        bases = self.file.bases
+        return [(*pair, rate) for pair in self.pairs if pair[1] in bases or not bases for rate in rates]
 
     @property
     def children(self) -> list[Child]:
@@ -83,7 +98,7 @@ class ComparisonSpec(Frozen):
         )
         name = SHARED if (first := next(alike)) == next(iter(self.presets)) else f"{SHARED}-{first}"
         shared = self.file.stage_0 == "one"
-        return (name, self.preset.seed) if shared else (f"{name}-s{seed}", seed)
+        return (name, self.base.seed) if shared else (f"{name}-s{seed}", seed)
 
 
 def _with_seed(preset: Preset, seed: int, stage0_seed: int) -> Preset:
@@ -92,7 +107,12 @@ def _with_seed(preset: Preset, seed: int, stage0_seed: int) -> Preset:
 
 def resolve_comparison(file: ComparisonFile) -> ComparisonSpec:
     """Return a comparison with every arm checked; ConfigError names the arm that cannot be run."""
-    spec = ComparisonSpec(file=file, presets=file.presets())
+    base, presets = file.presets()
+    return _checked(ComparisonSpec(file=file, base=base, presets=presets))
+
+
+def _checked(spec: ComparisonSpec) -> ComparisonSpec:
+    file = spec.file
     if file.stage_0 == "one" and len(file.seeds) > 1 and len(spec.roots) > 1:
         changed = next(root.name.removeprefix(f"{SHARED}-") for root in spec.roots if root.name != SHARED)
         raise ConfigError(
@@ -110,47 +130,56 @@ def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> Compa
     path = directory / COMPARISON
     if not path.exists():
         check_unused(path, "comparison")
-        return _registered(directory, wanted, text, 0)
+        # Arms that are added later do not change what the others were registered against.
+        fixed = wanted.file.model_copy(update={"baselines": wanted.file.bases})
+        return _registered(directory, wanted.model_copy(update={"file": fixed}), text, 0)
     stored = read_comparison(directory)
     if stored.registrations[-1].sha256 == sha256(text):
         return stored
-    free = {"arms", "seeds", "preset", "set", "name", *(() if wanted.file.baselines else ("baselines",))}
-    there, here = stored.file.model_dump(exclude=free), wanted.file.model_dump(exclude=free)
-    changes = [
-        f"{name}: {there[name]} there, {here[name]} here" for name in there if there[name] != here[name]
-    ]
-    for label, preset in stored.presets.items():
-        other = wanted.presets.get(label)
-        changed = other and changed_fields(preset, other, {"description", "approval", "seed", "stage0_seed"})
-        changes += [f"arms.{label}: {changed}"] if changed else []
-    if changes:
+    if changes := _changes(stored, wanted):
         raise RunDirectoryError(
             f"{directory} was registered as another comparison ({'; '.join(changes)}). Ways out: give this"
             " one its own name, go back to those settings, or move the directory away. Arms and seeds may be"
             " added"
         )
-    file = stored.file.model_copy(
-        update={
-            "arms": stored.file.arms | wanted.file.arms,
-            "seeds": tuple(dict.fromkeys([*stored.file.seeds, *wanted.file.seeds])),
-        }
-    )
-    added = {label: preset for label, preset in wanted.presets.items() if label not in stored.presets}
-    first = {"seed": stored.preset.seed, "stage0_seed": stored.preset.stage0_seed}
-    presets = stored.presets | {label: preset.model_copy(update=first) for label, preset in added.items()}
-    whole = stored.model_copy(update={"file": file, "presets": presets})
+    seeds = tuple(dict.fromkeys([*stored.file.seeds, *wanted.file.seeds]))
+    file = stored.file.model_copy(update={"arms": stored.file.arms | wanted.file.arms, "seeds": seeds})
+    # Of known arms too: memory and speed may have changed.
+    presets = stored.presets | {
+        label: preset.model_copy(update={"seed": stored.base.seed})
+        for label, preset in wanted.presets.items()
+    }
+    whole = _checked(stored.model_copy(update={"file": file, "presets": presets}))
     if whole == stored:
         return stored
     finished = sum((directory / child.name / "results.json").exists() for child in stored.children)
     return _registered(directory, whole, text, finished)
 
 
+def _changes(stored: ComparisonSpec, wanted: ComparisonSpec) -> list[str]:
+    """Return in what a comparison differs from the registered one, but for added arms and seeds."""
+    free = {"arms", "seeds", "preset", "set", "name", *(() if wanted.file.baselines else ("baselines",))}
+    there, here = stored.file.model_dump(exclude=free), wanted.file.model_dump(exclude=free)
+    changes = [
+        f"{name}: {there[name]} there, {here[name]} here" for name in there if there[name] != here[name]
+    ]
+    presets = {"": (stored.base, wanted.base)} | {
+        f"arms.{label}: ": (preset, wanted.presets[label])
+        for label, preset in stored.presets.items()
+        if label in wanted.presets
+    }
+    for label, (old, new) in presets.items():
+        if changed := changed_fields(old, new, {"description", "approval", "seed", "stage0_seed"}):
+            changes.append(f"{label}{changed}")
+    return changes
+
+
 def _registered(directory: Path, spec: ComparisonSpec, text: str, finished: int) -> ComparisonSpec:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    registration = Registration(sha256=sha256(text), at=now, finished=finished)
+    registration = Registration(text=text, sha256=sha256(text), at=now, finished=finished)
     spec = spec.model_copy(update={"registrations": (*spec.registrations, registration)})
-    write_text(directory / COPY, text)
     write_json(directory / COMPARISON, spec)
+    write_text(directory / COPY, text)
     return spec
 
 

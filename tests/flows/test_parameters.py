@@ -44,7 +44,7 @@ def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: py
     with pytest.raises(ConfigError, match="yours: no such preset"):
         chosen_curriculum("yours", "", CurriculumOptions())
     spec, _ = chosen_comparison("mine", "", ComparisonOptions(engineers=["bandit"], seeds=[preset.seed]))
-    assert spec.preset.model_copy(update={"test": None}) == preset
+    assert spec.base.model_copy(update={"test": None}) == preset
     for chosen, options in (
         (chosen_curriculum, CurriculumOptions()),
         (chosen_comparison, ComparisonOptions()),
@@ -99,6 +99,6 @@ def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
     )
     assert [*spec.presets] == ["fixed", "checkpoint-V1"]
     assert (spec.file.stage_0, spec.file.seeds) == ("per-seed", (4, 5))
-    assert (spec.preset.stages, spec.name) == (2, "compare-micro")
+    assert (spec.base.stages, spec.name) == (2, "compare-micro")
     with pytest.raises(ConfigError, match="approval"):
         chosen_comparison("micro", "", ComparisonOptions(settings={"approval": "required"}))

@@ -128,8 +128,8 @@ def test_the_advice_is_a_command_that_compares_the_preset_of_the_run_with_fixed(
     )
     assert [each.engineer.name for each in spec.presets.values()] == ["fixed", preset.engineer.name]
     assert spec.children[1].preset.engineer == preset.engineer
-    assert spec.preset.trl == preset.trl
-    assert spec.preset.stages == preset.stages
+    assert spec.base.trl == preset.trl
+    assert spec.base.stages == preset.stages
     assert spec.file.seeds[0] == preset.seed
 
 

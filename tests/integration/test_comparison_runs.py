@@ -83,7 +83,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     [run] = tagged(server, runs)
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.children[0].preset
-    assert list(given.validation.grid) == list(spec.preset.validation.grid), "their order decides the boards"
+    assert list(given.validation.grid) == list(spec.base.validation.grid), "their order decides the boards"
     assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared-s0"}
     assert (
         Membership.model_validate(run["parameters"]["comparison"]).directory("fixed-s0").parent

@@ -116,11 +116,15 @@ def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonRe
     pairs = {(pair.arm, pair.minus): (pair.seeds, pair.differences["valid"].value) for pair in results.pairs}
     assert pairs == {
         ("checkpoint-V6", "random"): ((0, 1), pytest.approx(0.2)),
-        ("fixed", "random"): ((1,), pytest.approx(-0.1)),
         ("checkpoint-V6", "fixed"): ((1,), pytest.approx(0.1)),
         ("random", "fixed"): ((1,), pytest.approx(0.1)),
     }, "seed 1: 6, 6 and 5"
-    assert arms(results, "valid")["seeds"].tolist() == ["2 of 2", "2 of 2", "1 of 2! (only 1)", "0 of 2"]
+    assert arms(results, "valid")["seeds"].tolist() == [
+        "2 of 2 (differences: 1)",
+        "2 of 2 (differences: 1)",
+        "1 of 2! (only 1)",
+        "0 of 2",
+    ]
 
 
 def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(
@@ -130,7 +134,7 @@ def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(
     assert all(plain)
     file = SPEC.file.model_copy(update={"primary": "checkpoint-V6", "baselines": ("random", "fixed")})
     primary = gather(folder, SPEC.model_copy(update={"file": file}), {})
-    first = primary.pairs[0]
+    first = next(pair for pair in primary.pairs if pair.arm == "checkpoint-V6")
     assert (first.arm, first.minus) == ("checkpoint-V6", "random")
     assert first.adjusted["valid"] == first.differences["valid"].p
     assert first.adjusted["optimal"] > first.differences["optimal"].p
@@ -140,11 +144,12 @@ def test_a_run_that_cannot_be_read_is_marked_with_its_reason_and_in_no_figure(tm
     spec = comparison("random", "fixed", "levels", seeds=[0], settings={"stages": 2})
     play(tmp_path, {"random-s0": (2, 4, 4), "fixed-s0": (2, 4, 4), "levels-s0": (2, 4, 4)}, spec)
     (tmp_path / "random-s0" / "stage-01" / "test_rollouts.parquet").write_text("damaged")
-    write_json(tmp_path / "levels-s0" / RESULTS.name, {"stages": 3})
+    (tmp_path / "levels-s0" / "curriculum.json").unlink()
     results = gather(tmp_path, spec, {})
     states = {child.arm: child.state for child in results.children}
     assert states == {"random": "unreadable", "fixed": "finished", "levels": "unreadable"}
     assert "test_rollouts.parquet" in results.children[0].reason
+    assert "curriculum.json is missing" in results.children[2].reason
     assert [arm.label for arm in results.arms if arm.rates] == ["fixed"]
     assert "Unreadable: random-s0 and levels-s0." in conclusions(results)
 
@@ -220,7 +225,7 @@ def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.0
             "Against old, {}: new is ahead by +5.0 points [+3.0, +7.0] (p = 0.001)."
             " Against other, {}: new cannot be told from it.",
         ),
-        ((), "One arm has finished: there is nothing to compare it with."),
+        ((), "No baseline has finished yet with a seed of another arm. There is nothing to compare with."),
     ],
 )
 def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(

@@ -86,7 +86,7 @@ def test_seeds_share_one_stage_0_or_have_their_own(
 
 def test_a_budget_is_shared_by_the_stages(tmp_path: Path):
     steps, tokens, seconds = (
-        spec_of(tmp_path, budget=budget).preset for budget in ({"steps": 12}, {"tokens": 999}, {"seconds": 7})
+        spec_of(tmp_path, budget=budget).base for budget in ({"steps": 12}, {"tokens": 999}, {"seconds": 7})
     )
     stages = steps.stages
     assert steps.trl["max_steps"] == 12 // stages
@@ -94,6 +94,12 @@ def test_a_budget_is_shared_by_the_stages(tmp_path: Path):
     assert seconds.training.max_seconds == 7 / stages
     with pytest.raises(EnvwrightError, match=r"budget.steps: 13 cannot be shared by"):
         spec_of(tmp_path, budget={"steps": 13})
+
+
+def test_nested_settings_change_what_they_name(tmp_path: Path):
+    arms = {"fixed": {}, "gentle": {"set": {"trl": {"learning_rate": 1e-5}}}}
+    fixed, gentle = spec_of(tmp_path, arms=arms).presets.values()
+    assert gentle.trl == fixed.trl | {"learning_rate": 1e-5}
 
 
 def test_the_short_form_writes_the_file_that_means_the_same(tmp_path: Path):
@@ -140,6 +146,9 @@ ENGINEER = Engineer(propose, reads_context={reads})
         ({"primary": "fixed"}, "primary: 'fixed' is the first baseline"),
         ({"baselines": ["rand"]}, "baselines: 'rand' is no arm"),
         ({"budget": {"steps": 2, "tokens": 3}}, "exactly one of steps, tokens and seconds"),
+        ({"budget": {"tokens": 1}}, "budget.tokens: 1 cannot be shared by 2 stages"),
+        ({"budget": {"steps": 4}, "set": {"trl": {"max_steps": 9}}}, "trl.max_steps: the budget sets it"),
+        ({"name": "micro"}, "name: 'micro' is the name of a shipped preset"),
         ({"arms": {"fixed": {}, "x": {"set": {"seed": 1}}}, "primary": "x"}, "arms.x.set.seed: is the same"),
         ({"arms": {"x": {"set": {"validation.seed": 1}}}, "primary": ""}, "arms.x.set.validation.seed"),
         ({"arms": {"x": {"engineer": "randm"}}, "primary": ""}, "arms.x: .*did you mean 'random'"),
@@ -189,10 +198,31 @@ def test_a_comparison_is_registered_once_and_arms_and_seeds_are_added_openly(tmp
     assert {root.name for root in first.roots} < {root.name for root in whole.roots}
 
 
+@pytest.mark.parametrize("budget", [None, {"steps": 4}, {"tokens": 40}, {"seconds": 4}])
+def test_a_comparison_is_found_again_whatever_its_budget(tmp_path: Path, budget: dict | None):
+    first = opened(tmp_path / "guards", budget=budget)
+    again = opened(tmp_path / "guards", budget=budget, seeds=[5, 6, 7])
+    assert again.presets == first.presets
+    assert [kept.text for kept in again.registrations[:1]] == [kept.text for kept in first.registrations]
+
+
+def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tmp_path: Path):
+    arms = {"random": {}, "gentle": FILE["arms"]["gentle"]}
+    opened(tmp_path / "guards", arms=arms)
+    whole = opened(tmp_path / "guards", arms=arms | {"fixed": {}})
+    assert whole.file.bases == ("random",)
+    assert whole.pairs == [("gentle", "random"), ("fixed", "random"), ("gentle", "fixed")]
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ({"set": {"instances": 24}}, "instances: 16 there, 24 here"),
+        (
+            {"set": {"instances": 24}, "arms": {"bandit": {}}, "primary": ""},
+            "instances: 16 there, 24 here",
+        ),
+        ({"baselines": ["random"]}, "baselines: .'fixed', 'random'. there, .'random',. here"),
         (
             {"arms": FILE["arms"] | {"gentle": {"set": {"trl.learning_rate": 2e-5}}}},
             "arms.gentle: trl.learning_rate",
@@ -220,11 +250,12 @@ def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Pat
 
 
 def test_the_plan_shows_smaller_differences_with_more_seeds_and_a_primary_arm():
-    rows = plan(comparison("fixed", "random", "levels", seeds=[0, 1, 2], settings={"test.instances": 90}))
+    spec = comparison("fixed", "random", "levels", seeds=[0, 1, 2], settings={"test.instances": 90})
+    rows = plan(spec.model_copy(update={"file": spec.file.model_copy(update={"primary": "levels"})}))
     assert [seeds for seeds in rows["seeds"] if "asked for" in seeds] == ["3 (asked for)"] * 2
     alone, together = (
         [float(cell.replace("none", "100")) for cell in rows[rows["tested"] == tested]["runs differ by 1"]]
-        for tested in ("alone", "one of 8")
+        for tested in ("alone", "one of 5")
     )
     assert alone == sorted(alone, reverse=True)
     assert all(few < many for few, many in zip(alone, together, strict=True))
