@@ -79,6 +79,7 @@ def ids(run: Run, file: File[Any], stage: int | None = None) -> list[str]:
     return [instance.id for instance in run.read(file, stage)]
 
 
+@pytest.mark.slow
 def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_and_gate(play):
     run, results = play("with", test={"instances": 1})
     plain, before = play("without")
@@ -106,6 +107,7 @@ def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_an
     assert list(tables.rates(before, "optimal")["policy"]) == list(rows["policy"])[::2]
 
 
+@pytest.mark.slow
 def test_a_stage_whose_test_rollouts_are_damaged_is_evaluated_on_the_test_set_again(play):
     run, results = play("run", test={"instances": 1})
     whole = run.path(TEST_ROLLOUTS, 1).read_bytes()
