@@ -13,9 +13,9 @@ import numpy as np
 from markupsafe import Markup
 
 from envgen.breakdown import Counts
-from envgen.estimates import Difference, Rate, wilson
+from envgen.estimates import ALPHA, Difference, Rate, wilson
 from envgen.space import Space
-from infra.comparison.results import ALPHA, ArmResult, ComparisonResults
+from infra.comparison.results import ArmResult, ComparisonResults
 from infra.formats import SPACE, estimate, interval, percent, points, short_count
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from rich.table import Table
 
 from flows.commands.terminal import number_table
 from infra.comparison.page import conclusions
-from infra.comparison.plan import plan, test_instances
+from infra.comparison.plan import count_instances, plan
 from infra.comparison.results import ComparisonResults
 from infra.comparison.spec import ComparisonSpec
 from infra.figures import sampled
@@ -54,7 +54,7 @@ def comparison_table(results: ComparisonResults) -> Table:
 def plan_table(spec: ComparisonSpec) -> Table:
     """The differences that a comparison can show, in points."""
     rows = plan(spec)
-    title = f"Smallest difference in points that {count(test_instances(spec.base), 'test instance')} show"
+    title = f"Smallest difference in points that {count(count_instances(spec.base), 'test instance')} show"
     caption = (
         "With 80 % power at 5 %. Assumed standard deviations, in points: between runs as in the columns,"
         " of changes between instances 25, of the rest 40"

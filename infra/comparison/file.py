@@ -2,6 +2,7 @@
 is tested first. The file is the registration of the comparison: its SHA-256 is kept before the first run."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -60,8 +61,8 @@ class Budget(Frozen):
         return self
 
     def settings(self, stages: int) -> dict[str, Any]:
-        """Return the fields of a preset of so many stages that hold it to the budget. Data are repeated until
-        tokens or seconds are spent."""
+        """Return the fields of a preset that hold a run of `stages` stages to the budget. Data are repeated
+        until tokens or seconds are spent."""
         [(name, whole)] = self.model_dump(exclude_none=True).items()
         if name == "seconds":
             return {"training.max_seconds": whole / stages, "epochs": _MANY}
@@ -102,8 +103,8 @@ class ComparisonFile(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set_ := {*self.seeds}) < len(self.seeds):
-            raise ValueError(f"seeds: {len(self.seeds) - len(set_)} named twice; name each once")
+        if repeated := sorted(seed for seed, times in Counter(self.seeds).items() if times > 1):
+            raise ValueError(f"seeds: {repeated[0]} is named twice; name each seed once")
         if self.name in shipped_presets():
             raise ValueError(f"name: {self.name!r} is the name of a shipped preset; choose another one")
         for field in _BUDGETED & {*self.set, *(field for arm in self.arms.values() for field in arm.set)}:
@@ -114,9 +115,9 @@ class ComparisonFile(Frozen):
             for label in labels:
                 if label not in self.arms:
                     raise ValueError(f"{field}: {label!r} is no arm; known are {', '.join(self.arms)}")
-        if self.primary and self.primary in self.bases[:1]:
+        if self.primary and self.primary in self.baseline_arms[:1]:
             raise ValueError(f"primary: {self.primary!r} is the first baseline; name another arm")
-        if self.primary and not self.bases:
+        if self.primary and not self.baseline_arms:
             raise ValueError("primary: there is no baseline; name one under baselines")
         if label := next((label for label in self.arms if label.startswith("shared")), ""):
             raise ValueError(
@@ -131,7 +132,7 @@ class ComparisonFile(Frozen):
         return self
 
     @property
-    def bases(self) -> tuple[str, ...]:
+    def baseline_arms(self) -> tuple[str, ...]:
         """The baselines, in order."""
         return self.baselines or tuple(label for label in USUAL_BASELINES if label in self.arms)
 
@@ -148,17 +149,13 @@ class ComparisonFile(Frozen):
         shared = {**own, **self.set, "seed": self.seeds[0]}
         for field in {"seed", "stage0_seed", "name"} & {*self.set}:
             raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use seeds")
-        if self.set.get("approval") == "required":
-            raise ConfigError(
-                "approval: required asks a person before each stage, which a comparison cannot; leave it out"
-            )
-        base = load_preset(self.preset, shared)
+        base = load_preset(self.preset, {**self.set, "seed": self.seeds[0]})
         if base.approval == "required":
             raise ConfigError(
                 f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
                 "use --set approval=none"
             )
-        if base.test is None:
+        if base.test is None and not own:
             shared["test"] = {}
         if self.budget:
             shared |= self.budget.settings(base.stages)
@@ -194,7 +191,7 @@ class Registration(Frozen):
     at: str
     """UTC, ISO 8601."""
     finished: int
-    """Curricula that had finished by then."""
+    """Curricula that were finished before."""
 
 
 def read_comparison_file(path: Path) -> tuple[ComparisonFile, str]:

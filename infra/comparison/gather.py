@@ -57,13 +57,12 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         preset=spec.base.name,
         stages=spec.base.stages,
         instances=len(first.test.ids) if first else 0,
-        validation_instances=len(first.validation.ids) if first else 0,
         best=space.best,
         strata={name: space.label(name) for name in strata},
         hardest=figures.hardest,
         seeds=file.seeds,
         stage_0=file.stage_0,
-        baselines=file.bases,
+        baselines=file.baseline_arms,
         primary=file.primary,
         registrations=spec.registrations,
         arms=tuple(
@@ -154,7 +153,7 @@ def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
         for tested in spec.tested
         if tested[:2] in by_names
     }
-    alone = (spec.file.primary, *spec.file.bases[:1], "valid")
+    alone = (spec.file.primary, *spec.file.baseline_arms[:1], "valid")
     rest = [tested for tested in family if tested != alone]
     family |= dict(zip(rest, holm([family[tested] for tested in rest]), strict=True))
     return [

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from envgen.estimates import ALPHA
 from envgen.files import write_html
 from infra import tables
-from infra.comparison.results import ALPHA, ComparisonResults, Figure, Pair
+from infra.comparison.results import ComparisonResults, Figure, Pair
 from infra.figures import effect_chart, learning_curves
 from infra.formats import count, estimate, figure_names, listed, rate_names, short_count
 from infra.report.page import environment

@@ -8,15 +8,14 @@ from infra.config.preset import Preset
 from infra.tables import frame
 
 RUN_SD = (0.005, 0.01, 0.03)
-"""Standard deviations between training runs that are tried. Ours between seeds of `tiny-puzzles` were
-about one point; a difference between two arms of a larger model may vary more."""
+"""Assumed standard deviations of a difference between training runs."""
 
 
 def plan(spec: ComparisonSpec) -> pd.DataFrame:
     """Return the smallest true difference of valid rates that is shown with 80 % power: a row for each
     number of seeds, tested alone as the primary one or at Holm's first step, and for each spread between
     training runs."""
-    instances, asked = test_instances(spec.base), len(spec.file.seeds)
+    instances, asked = count_instances(spec.base), len(spec.file.seeds)
     tests = len(spec.tested) - bool(spec.file.primary)
     counts = dict.fromkeys(([1] if spec.file.primary else []) + [max(1, tests)])
     rows = [
@@ -35,8 +34,8 @@ def _points(value: float) -> str:
     return f"{100 * value:.1f}" if value < 1 else "none"
 
 
-def test_instances(preset: Preset) -> int:
-    """Return the number of instances of the test set, before what is in the validation set is left out."""
+def count_instances(preset: Preset) -> int:
+    """Return the number of instances of the test set, before instances of the validation set are left out."""
     assert preset.test is not None
     fixed = preset.test.fixed(preset.task)
     parts = preset.test.like(preset.validation).parts(preset.space)

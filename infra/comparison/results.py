@@ -16,8 +16,6 @@ hardest quarter of the strata. `area`: the mean valid rate on the test set over 
 all compared runs have. `validation`: the valid rate on the validation set, which engineers and gate have
 seen."""
 RESULTS_FILE = "comparison_results.json"
-ALPHA = 0.05
-"""Adjusted p-value below which an arm is called ahead or behind."""
 FRONTIER = 0.25
 """Valid rate that makes a stratum reached: the frontier stratum is the hardest one that has it."""
 
@@ -99,7 +97,6 @@ class ComparisonResults(Frozen):
     stages: int
     instances: int
     """Of the test set."""
-    validation_instances: int
     best: str | None
     """The environment's word for optimal answers; None if all valid ones are equal."""
     strata: dict[str, str]

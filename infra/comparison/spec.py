@@ -53,17 +53,21 @@ class ComparisonSpec(Frozen):
     def pairs(self) -> list[tuple[str, str]]:
         """The arms that are compared: each with each baseline, then two arms that are none, each pair
         once."""
-        bases, arms = self.file.bases, [*self.presets]
-        later = {base: bases[number:] for number, base in enumerate(bases)}
-        first = [(arm, base) for base in bases for arm in arms if arm not in bases or arm in later[base][1:]]
+        bases, arms = self.file.baseline_arms, [*self.presets]
+        first = [
+            (arm, base)
+            for number, base in enumerate(bases, start=1)
+            for arm in arms
+            if arm not in bases[:number]
+        ]
         return first + list(combinations([arm for arm in arms if arm not in bases], 2))
 
     @property
     def tested(self) -> list[tuple[str, str, str]]:
-        """Arm, other arm and rate of the differences that words such as "ahead" are about: with the
-        baselines, without any of all pairs."""
+        """Arm, other arm and rate of each difference that is tested: with the baselines, or of all pairs
+        where there are none."""
         rates = ["valid", *(["optimal"] if self.base.space.best else [])]
-        bases = self.file.bases
+        bases = self.file.baseline_arms
         return [(*pair, rate) for pair in self.pairs if pair[1] in bases or not bases for rate in rates]
 
     @property
@@ -131,7 +135,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> Compa
     if not path.exists():
         check_unused(path, "comparison")
         # Arms that are added later do not change what the others were registered against.
-        fixed = wanted.file.model_copy(update={"baselines": wanted.file.bases})
+        fixed = wanted.file.model_copy(update={"baselines": wanted.file.baseline_arms})
         return _registered(directory, wanted.model_copy(update={"file": fixed}), text, 0)
     stored = read_comparison(directory)
     if stored.registrations[-1].sha256 == sha256(text):

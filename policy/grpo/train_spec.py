@@ -86,13 +86,13 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     processes: int | None = Field(default=None, ge=1, le=1024)
     """Training processes, one a GPU; needs `launch`, whose own number is used if this is left out."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """A stage ends after the step with which it has generated so many tokens. The learning rate follows
+    """Generated tokens of a stage: it ends with the step that reaches them. The learning rate follows
     `trl.lr_scheduler_type` over the steps of all epochs; a constant one suits better."""
     max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """A stage ends after the step with which its steps have taken so many seconds."""
+    """Seconds of a stage's steps: it ends with the step that reaches them."""
 
     def is_spent(self, tokens: float, seconds: float) -> bool:
-        """Whether a stage that has generated so many tokens in steps of so many seconds ends."""
+        """Whether generated tokens, or seconds of steps, have reached their limit."""
         return tokens >= (self.max_tokens or inf) or seconds >= (self.max_seconds or inf)
 
 

@@ -71,7 +71,7 @@ def prefect_tables(shared: Path) -> Path:
 
 
 def copy_tables(tables: Path, home: Path) -> None:
-    """Give a server's home a database of its own; making one takes ten seconds."""
+    """Copy the database into the home of a server; making one takes ten seconds."""
     home.mkdir()
     with closing(connect(tables)) as source, closing(connect(home / tables.name)) as copy:
         source.backup(copy)

@@ -251,6 +251,14 @@ def test_nothing_finished_is_shown_as_that(tmp_path: Path):
     assert publishing.earlier_failures(tmp_path) == {"fixed-s0": "why"}
 
 
+def test_a_stage_that_the_gate_undid_is_not_on_the_curve(tmp_path: Path):
+    spec = comparison("fixed", seeds=[0], settings={"stages": 2, "engineer.gate": "rollback"})
+    play(tmp_path, {"fixed-s0": (2, 8, 1)}, spec)
+    [fixed] = gather(tmp_path, spec, {}).arms
+    assert [rate.value for rate in fixed.curve] == pytest.approx([0.2, 0.8, 0.8])
+    assert (fixed.rates["valid"].value, fixed.undone) == (pytest.approx(0.8), 1)
+
+
 def test_the_area_ends_where_the_run_with_the_fewest_tokens_ends(tmp_path: Path):
     spec = comparison("random", "fixed", seeds=[0], settings={"stages": 2})
     play(tmp_path, {"random-s0": (2, 4, 8), "fixed-s0": (2, 4, 8)}, spec)

@@ -137,7 +137,7 @@ ENGINEER = Engineer(propose, reads_context={reads})
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"seeds": [0, 0]}, "seeds: 1 named twice"),
+        ({"seeds": [0, 0]}, "seeds: 0 is named twice"),
         ({"seeds": []}, "seeds"),
         ({"arms": {}}, "arms"),
         ({"arms": {"shared-x": {}}, "primary": ""}, "the names that begin with 'shared'"),
@@ -210,7 +210,7 @@ def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tm
     arms = {"random": {}, "gentle": FILE["arms"]["gentle"]}
     opened(tmp_path / "guards", arms=arms)
     whole = opened(tmp_path / "guards", arms=arms | {"fixed": {}})
-    assert whole.file.bases == ("random",)
+    assert whole.file.baseline_arms == ("random",)
     assert whole.pairs == [("gentle", "random"), ("fixed", "random"), ("gentle", "fixed")]
 
 
@@ -237,6 +237,16 @@ def test_a_comparison_is_not_continued_under_another_file(tmp_path: Path, change
     opened(tmp_path / "guards")
     with pytest.raises(RunDirectoryError, match=complaint):
         opened(tmp_path / "guards", **change)
+
+
+def test_seeds_are_not_added_where_they_would_share_a_stage_0_of_one_arm(tmp_path: Path):
+    one = {"stage_0": "one", "seeds": [5]}
+    opened(tmp_path / "guards", **one)
+    with pytest.raises(EnvwrightError, match="the arm 'gentle' trains stage 0 in its own way"):
+        opened(
+            tmp_path / "guards",
+            **one | {"seeds": [5, 6], "arms": {"fixed": {}, "gentle": FILE["arms"]["gentle"]}},
+        )
 
 
 def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Path):
