@@ -28,7 +28,7 @@ from envgen.space import Space
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.checkpoints import SIMULATED, SIMULATED_STATE
 from policy.grpo.rewards import terms
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA, stratum_metrics, without_variance
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, Answers, overall, stratum_metrics
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec, deciding_options, group_size
 
 UNREADABLE = "?"
@@ -185,17 +185,26 @@ def _step(
     for (_, scores), values in zip(drawn, advantages, strict=True):
         for name, score in scores.items():
             gradient[name] = gradient.get(name, 0.0) + float(values @ score) / rewards.size
-    valid = np.array([values["valid"] for values in earned])
-    strata = [instance.stratum for instance in batch for _ in range(group)]
+    tokens = list(map(_tokens, texts))
+    entries = stratum_metrics(
+        Answers(
+            stratum=[instance.stratum for instance in batch for _ in range(group)],
+            tokens=tokens,
+            reward=rewards.tolist(),
+            valid=[values["valid"] for values in earned],
+            kept=[True] * len(texts),
+        ),
+        group,
+    )
     row = {
         "reward": rewards.mean(),
-        "valid": valid.mean(),
+        "valid": overall(entries, "valid"),
         "optimal": np.mean([values["optimal"] for values in earned]),
-        "zero_variance": without_variance(advantages, group).mean(),
+        "zero_variance": overall(entries, "zero_variance"),
         "clipped": 0.0,
         "loss": 0.0,
-        "completion_tokens": sum(map(_tokens, texts)),
-        "strata": stratum_metrics(strata, advantages.ravel(), valid, group),
+        "completion_tokens": sum(tokens),
+        "strata": entries,
     }
     return _moved(policy, environment.space, gradient, size, rng), row
 

@@ -61,19 +61,15 @@ def reward_functions(
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
-    `instances`; one of them logs the strata. A crash of the judge is an error, never a reward of 0; those
+    `instances`. A crash of the judge is an error, never a reward of 0; those
     that could not be judged go to `faults`, which raises DataError if they are too many.
     """
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
 
     def scored(name: str) -> Callable[..., list[float | None]]:
-        def reward(
-            completions: list[Any], index: list[int], log_extra: Callable | None = None, **_: Any
-        ) -> list[float | None]:
+        def reward(completions: list[Any], index: list[int], **_: Any) -> list[float | None]:
             nonlocal batch, earned
-            if log_extra and name == "valid":
-                log_extra("stratum", [instances[place].stratum for place in index])
             texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
             # TRL hands the same batch to one function after the other.
             if (texts, index) != batch:

@@ -58,10 +58,11 @@ class Budget(TrainerCallback):
 
     def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer at every log entry; what a process before this one has logged counts too."""
-        steps = [entry for entry in state.log_history if "completions/mean_length" in entry]
-        answers = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        tokens = answers * sum(entry["completions/mean_length"] for entry in steps)
-        if self._settings.is_spent(tokens, sum(entry["step_time"] for entry in steps)):
+        tokens, seconds = (
+            sum(entry.get(name, 0) for entry in state.log_history)
+            for name in ("completion_tokens", "step_time")
+        )
+        if self._settings.is_spent(tokens, seconds):
             control.should_training_stop = True
 
 

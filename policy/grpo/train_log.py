@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,9 @@ from envgen.dataset import read_table
 _STRATUM = pa.struct(
     [
         ("stratum", pa.string()),
-        ("answers", pa.float64()),
+        ("answers", pa.int32()),
+        ("kept", pa.int32()),
+        ("tokens", pa.int32()),
         ("advantage", pa.float64()),
         ("valid", pa.float64()),
         ("zero_variance", pa.float64()),
@@ -36,47 +38,72 @@ TRAIN_LOG_SCHEMA = pa.schema(
         ("strata", pa.list_(_STRATUM)),
     ]
 )
-"""One row a step: mean reward, shares of valid and optimal answers, share of groups whose rewards are all
-equal, mean token entropy, share of truncated answers, mean and largest absolute difference between the
-log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall time. `strata`
-has an entry for each stratum that had answers: its name, how many answers these were, their mean absolute
-advantage, the share of valid ones, and the share of them in groups whose rewards are all equal."""
+"""One row a step: mean reward, shares of valid and optimal answers, share of groups without signal, whose
+rewards are all equal, mean token entropy, share of truncated answers, mean and largest absolute difference
+between the log-probabilities of vLLM and of the trainer (empty without vLLM), loss, tokens generated, wall
+time. Reward, optimal and entropy are of the answers that were trained on, the rest of all that were
+generated; these are more where groups were refilled.
+
+`strata` has an entry for each stratum that had answers: its name, how many answers were generated, how many
+of them were trained on, the tokens of all, their mean absolute advantage, the share of valid ones, and the
+share of those in groups without signal."""
+
+EQUAL = 1e-6
+"""Rewards of a group that differ by no more are equal: so far float32 rounds sums of the same terms."""
 
 
-STRATUM_METRICS = tuple(field.name for field in _STRATUM)[1:]
-ROUNDING = 1e-2
+class Answers(NamedTuple):
+    """Generated answers, one entry each; those to one prompt in a row."""
+
+    stratum: list[str]
+    tokens: list[int]
+    reward: list[float]
+    """NaN where an answer could not be scored."""
+    valid: list[float]
+    kept: list[bool]
+    """Whether an answer is trained on."""
 
 
-def stratum_metrics(
-    strata: Sequence[str], advantages: np.ndarray, valid: np.ndarray, group: int
-) -> list[dict[str, Any]]:
-    """Return the entry of each stratum in a step; `group` answers in a row share a prompt.
+def has_signal(rewards: Sequence[float], group: int) -> np.ndarray:
+    """Which groups have rewards that differ, [groups], bool; `group` rewards in a row share a prompt."""
+    groups = _scored(rewards, group)
+    return (groups.max(axis=1) - groups.min(axis=1)).filled(0.0) > EQUAL
 
-    `strata`, `advantages` and `valid`, 0 or 1, have one entry an answer.
+
+def stratum_metrics(answers: Answers, group: int) -> list[dict[str, Any]]:
+    """Return the entry of each stratum in a step, in the order in which they first appear.
+
+    Advantages are scaled by the standard deviation of their group, as TRL does it by default, whatever
+    `trl.scale_rewards` says.
     """
-    flat, names = without_variance(advantages, group), np.array(strata)
-    entries = []
-    for name in dict.fromkeys(strata):
-        members = names == name
-        entries.append(
-            {
-                "stratum": name,
-                "answers": float(members.sum()),
-                "advantage": float(np.abs(advantages[members]).mean()),
-                "valid": float(valid[members].mean()),
-                "zero_variance": float(flat[members].mean()),
-            }
-        )
-    return entries
+    groups = _scored(answers.reward, group)
+    centred = groups - groups.mean(axis=1, keepdims=True)
+    advantages = np.abs(centred / (groups.std(axis=1, ddof=1, keepdims=True) + 1e-4)).filled(0.0).ravel()
+    flat = ~has_signal(answers.reward, group).repeat(group)
+    names, valid = np.array(answers.stratum), np.nan_to_num(answers.valid)
+    return [
+        {
+            "stratum": name,
+            "answers": int(members.sum()),
+            "kept": int(np.array(answers.kept)[members].sum()),
+            "tokens": int(np.array(answers.tokens)[members].sum()),
+            "advantage": float(advantages[members].mean()),
+            "valid": float(valid[members].mean()),
+            "zero_variance": float(flat[members].mean()),
+        }
+        for name in dict.fromkeys(answers.stratum)
+        for members in [names == name]
+    ]
 
 
-def without_variance(advantages: np.ndarray, group: int) -> np.ndarray:
-    """Which answers are in groups whose rewards are all equal, [answers], bool.
+def _scored(rewards: Sequence[float], group: int) -> np.ma.MaskedArray:
+    """Rewards by group, [groups, group], without those that could not be scored."""
+    return np.ma.masked_invalid(np.array(rewards, dtype=np.float64).reshape(-1, group))
 
-    These are groups in which no advantage exceeds rounding: with rewards that differ, the largest is at least
-    half of their range, or 1 where advantages are scaled.
-    """
-    return (np.abs(advantages).reshape(-1, group).max(axis=1) < ROUNDING).repeat(group)
+
+def overall(entries: Sequence[dict[str, Any]], column: str) -> float:
+    """Mean of `valid`, `zero_variance` or `advantage` over all answers of a step."""
+    return sum(e[column] * e["answers"] for e in entries) / sum(e["answers"] for e in entries)
 
 
 def read_train_log(path: Path) -> dict[str, list[Any]]:
@@ -85,11 +112,7 @@ def read_train_log(path: Path) -> dict[str, list[Any]]:
 
 
 def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
-    """Stratum -> mean of `advantage`, `valid` or `zero_variance` over a stage's answers, if it had any.
-
-    Advantages are absolute and in the unit of the trainer: divided by the group's standard deviation unless
-    `trl.scale_rewards` says otherwise.
-    """
+    """Stratum -> mean of `advantage`, `valid` or `zero_variance` over a stage's answers, if it had any."""
     totals: dict[str, tuple[float, float]] = {}
     for entry in chain.from_iterable(log["strata"]):
         answers, total = totals.get(entry["stratum"], (0.0, 0.0))

@@ -25,10 +25,13 @@ RESERVED_OPTIONS = frozenset(
         "top_k",
         "min_p",
         "report_to",
+        "logging_steps",
+        "logging_strategy",
         "resume_from_checkpoint",
     }
 )
-"""Options that envwright sets itself: paths, seeds, rewards, and sampling, which is locked in training."""
+"""Options that envwright sets itself: paths, seeds, rewards, a log entry a step, and sampling, which is
+locked in training."""
 
 MEMORY_OPTIONS = frozenset(
     {
@@ -90,6 +93,10 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     `trl.lr_scheduler_type` over the steps of all epochs; a constant one suits better."""
     max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Seconds of a stage's steps: it ends with the step that reaches them."""
+
+    refill: float = Field(default=1.0, ge=1.0, le=16.0, allow_inf_nan=False)
+    """Up to how many times the prompts of a step are answered so that groups without signal can be replaced
+    by groups that have some. 1: none is replaced."""
 
     def is_spent(self, tokens: float, seconds: float) -> bool:
         """Whether generated tokens, or seconds of steps, have reached their limit."""
@@ -168,7 +175,7 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
         "answers_together": _count(options, "generation_batch_size", together),
         "dtype": settings.dtype,
         "lora": settings.lora,
-        **settings.model_dump(include={"max_tokens", "max_seconds"}, exclude_none=True),
+        **settings.model_dump(include={"max_tokens", "max_seconds", "refill"}, exclude_none=True),
     }
 
 

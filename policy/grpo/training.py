@@ -10,19 +10,15 @@ import gc
 gc.disable()  # The imports make a million objects and drop none; collecting took a fifth of their time.
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.modules.setdefault("mlflow", None)  # type: ignore[arg-type]  # TRL imports it where it is installed.
-import numpy as np
 import pyarrow as pa
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from torch.utils.data import Sampler
-from transformers import PreTrainedModel, set_seed
-from trl import GRPOTrainer
+from transformers import set_seed
 
 from envgen.dataset import read_dataset, read_table, write_table
 from envgen.environment import Environment, FaultCount
@@ -31,99 +27,22 @@ from envgen.processes import end_with_parent
 from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
 from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
-from policy.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.check import grpo_arguments
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import Budget, ProgressLines, save
-from policy.grpo.train_log import STRATUM_METRICS, TRAIN_LOG_SCHEMA, stratum_metrics, without_variance
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TRAIN_LOG,
     TrainSpec,
     last_checkpoint,
     note_resume,
-    trainer_state,
 )
+from policy.grpo.trainer import Trainer
 
 gc.enable()
 if sys.modules["mlflow"] is None:
     del sys.modules["mlflow"]
-
-
-class Trainer(GRPOTrainer):
-    """TRL's trainer, which also logs by stratum: advantages, valid answers, groups without advantages.
-
-    On a CPU it computes each prompt once for all of its answers, and no gradient for answers whose loss has
-    none. Where it is to go on from a checkpoint, `resume`, it draws the data in the order of an uninterrupted
-    training.
-    """
-
-    def __init__(self, *args: Any, resume: Path | None, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._epochs_done = int(trainer_state(resume)["epoch"]) if resume else 0
-        # Processes that pass through the model a different number of times would wait for each other.
-        alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
-        model = self.model if isinstance(self.model, PreTrainedModel) else None
-        self._shares = alone and not self.aux_loss_enabled and model is not None and can_share(model)
-        if self._shares:
-            setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
-        self._advantages: torch.Tensor | None = None
-
-    def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler:
-        sampler = super()._get_train_sampler(dataset)
-        # Each pass over the data draws an order from a generator that no checkpoint of the trainer keeps.
-        for _ in range(self._epochs_done):
-            next(iter(sampler), None)
-        return sampler
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        # With these two the loss of an answer has more terms than its advantage.
-        self._advantages = None if self.beta or self._entropy_bonus_enabled else inputs["advantages"]
-        try:
-            return super()._compute_loss(model, inputs)
-        finally:
-            self._advantages = None
-
-    def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, *args: Any, **options: Any
-    ) -> Any:
-        if not self._shares:
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, *args, **options
-            )
-        answer_length = args[0] if args else options["logits_to_keep"]
-        learns = torch.ones(len(input_ids), dtype=torch.bool)
-        if self._advantages is not None:
-            learns = self._advantages != 0
-        parts = [rows for rows in (learns.nonzero()[:, 0], (~learns).nonzero()[:, 0]) if len(rows)]
-        results = []
-        # The first part has a gradient even where no answer learns: a loss without one cannot be passed back.
-        for number, rows in enumerate(parts):
-            packed = pack(input_ids[rows], attention_mask[rows], answer_length)
-            with torch.set_grad_enabled(torch.is_grad_enabled() and number == 0), self.accelerator.autocast():
-                results.append(log_probabilities(model, packed))
-        order = torch.argsort(torch.cat(parts))
-        log_probs, entropies = (
-            torch.cat(values)[order] if values[0] is not None else None
-            for values in zip(*results, strict=True)
-        )
-        return log_probs, entropies, None
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
-        # TRL has gathered these, as a group may lie across processes.
-        advantages, valid = (
-            np.array(list(values), dtype=np.float64)
-            for values in (self._logs["advantages"], self._logs["rewards"]["valid"])
-        )
-        strata, metrics = list(self._logs["extra"]["stratum"]), self._metrics["train"]
-        group = int(self.num_generations or 1)
-        for entry in stratum_metrics(strata, advantages, valid, group):
-            for name in STRATUM_METRICS:
-                metrics[f"strata/{entry['stratum']}/{name}"].append(entry[name])
-        # TRL takes the rounding of a mean of equal rewards, as of eight times 0.3, for a difference.
-        metrics["frac_reward_zero_std"][-1] = float(without_variance(advantages, group).mean())
-        return output
 
 
 def train(spec: TrainSpec) -> None:
@@ -143,6 +62,7 @@ def train(spec: TrainSpec) -> None:
         args=arguments,
         train_dataset=training_rows(environment, spec.data),
         resume=resume,
+        refill=spec.training.refill,
         processing_class=tokenizer,
         callbacks=[ProgressLines(), Budget(spec.training)],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
@@ -154,25 +74,21 @@ def train(spec: TrainSpec) -> None:
     faults.add([], last=True)
     partial = save(trainer, tokenizer, environment, spec)
     if trainer.accelerator.is_main_process:
-        args = trainer.args
-        passes = args.gradient_accumulation_steps * trainer.accelerator.num_processes
-        log = training_log(trainer.state.log_history, environment.space.names, args.train_batch_size * passes)
-        write_table(spec.output / TRAIN_LOG, log)
+        write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history))
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
 
 
 def training_rows(environment: Environment, data: Path) -> Dataset:
-    """Prompts as conversations, each with the index of its instance."""
+    """Prompts as conversations, each with the index of its instance and its stratum."""
     table = read_table(data, instance_schema(environment))
     prompts = [[{"role": "user", "content": prompt}] for prompt in table["prompt"].to_pylist()]
-    return Dataset.from_dict({"prompt": prompts, "index": range(len(prompts))})
+    strata = table["stratum"].to_pylist()
+    return Dataset.from_dict({"prompt": prompts, "index": range(len(prompts)), "stratum": strata})
 
 
-def training_log(
-    history: list[dict[str, Any]], strata: tuple[str, ...], completions_per_step: int
-) -> pa.Table:
-    """TRL's log as a table: one row for each step that generated completions."""
+def training_log(history: list[dict[str, Any]]) -> pa.Table:
+    """The trainer's log as a table: one row for each step that generated completions."""
     rows = [
         {
             "step": entry["step"],
@@ -185,23 +101,14 @@ def training_log(
             "mismatch": entry.get("sampling/sampling_logp_difference/mean"),
             "mismatch_max": entry.get("sampling/sampling_logp_difference/max"),
             "loss": entry["loss"],
-            "completion_tokens": round(entry["completions/mean_length"] * completions_per_step),
+            "completion_tokens": entry["completion_tokens"],
             "seconds": entry["step_time"],
-            "strata": _strata(entry, strata),
+            "strata": entry["strata"],
         }
         for entry in history
-        if "reward" in entry
+        if "strata" in entry
     ]
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
-
-
-def _strata(entry: dict[str, Any], strata: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The metrics of each stratum that had answers."""
-    return [
-        {"stratum": stratum, **{name: entry[f"strata/{stratum}/{name}"] for name in STRATUM_METRICS}}
-        for stratum in strata
-        if f"strata/{stratum}/answers" in entry
-    ]
 
 
 def _arguments(spec: TrainSpec) -> Any:

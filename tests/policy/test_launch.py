@@ -40,7 +40,7 @@ def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None
 
 @pytest.mark.slow
 def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_parts(tmp_path: Path):
-    two = TrainingSettings(launch="cpu")
+    two = TrainingSettings(launch="cpu", refill=2.0)
     whole = spec_of(tmp_path, two)
     seen: list[dict] = []
 
@@ -63,7 +63,7 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()
     log = read_train_log(tmp_path / "train_log.parquet")
     assert log["step"] == [1, 2, 3, 4]
-    assert [[(entry["stratum"], entry["answers"]) for entry in step] for step in log["strata"]] == [
+    assert [[(entry["stratum"], entry["kept"]) for entry in step] for step in log["strata"]] == [
         [("3", 32)]
     ] * 4
     there, last, here = (

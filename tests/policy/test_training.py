@@ -3,15 +3,15 @@
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from boards import train_spec
 from support.boards import boards_config, sample_boards
 
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import (
-    ROUNDING,
     TRAIN_LOG_SCHEMA,
+    Answers,
+    has_signal,
     read_train_log,
     stratum_means,
     stratum_metrics,
@@ -19,12 +19,21 @@ from policy.grpo.train_log import (
 from policy.grpo.train_spec import TrainingSettings
 
 
-def test_advantages_and_valid_answers_are_averaged_by_stratum():
-    strata, valid = ["4", "4", "3", "3", "6", "6"], np.array([1.0, 0, 0, 0, 1, 1])
-    advantages = np.array([1.5, -0.5, -0.25, 0.0, 0.0, 1e-4])
-    metrics = [[*entry.values()] for entry in stratum_metrics(strata, advantages, valid, group=2)]
-    assert metrics[2] == ["6", 2, pytest.approx(0.5e-4), 1, 1]
-    assert metrics[:2] == [["4", 2, 1, 0.5, 0], ["3", 2, 0.125, 0, 0]]
+def test_answers_are_counted_by_stratum_and_signal_is_a_difference_within_a_group():
+    answers = Answers(
+        stratum=["4", "4", "3", "3", "6", "6", "6", "6"],
+        tokens=[1, 2, 3, 4, 5, 6, 7, 8],
+        reward=[1.0, 0.0, math.nan, 0.5, 0.3, 0.3 + 1e-8, math.nan, math.nan],
+        valid=[1.0, 0.0, math.nan, 0.0, 1.0, 1.0, math.nan, math.nan],
+        kept=[True, True, False, False, True, True, False, False],
+    )
+    assert has_signal(answers.reward, group=2).tolist() == [True, False, False, False]
+    scaled = pytest.approx(0.5**0.5, abs=1e-3)  # 0.5 by the deviation of (0, 1), which is 0.5 * sqrt(2)
+    assert [[*entry.values()] for entry in stratum_metrics(answers, group=2)] == [
+        ["4", 2, 2, 3, scaled, 0.5, 0],
+        ["3", 2, 0, 7, 0, 0, 1],
+        ["6", 4, 2, 26, pytest.approx(0, abs=1e-3), 0.5, 1],
+    ]
 
 
 def test_a_stage_weighs_its_steps_by_their_answers():
@@ -68,7 +77,7 @@ def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_strat
 def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
     """Within a group of eight the scaled advantages have the standard deviation 1, so that their mean is at
     most sqrt(7/8)."""
-    noise = 32 * ROUNDING
+    noise = 32 * 1e-2
     assert min(log["zero_variance"]) < 1, "the base policy solves some boards, and not all"
     for index, flat in enumerate(log["zero_variance"]):
         total = sum(entry["advantage"] * entry["answers"] for entry in log["strata"][index])
@@ -92,7 +101,7 @@ def test_a_stage_ends_with_the_step_that_spends_its_tokens_or_seconds(settings: 
     )
     budget, state, stopped = Budget(TrainingSettings.model_validate(settings)), TrainerState(), None
     for step in (1, 2, 3, 4):  # 8 answers of 10 tokens each, in two seconds
-        state.log_history.append({"step": step, "completions/mean_length": 10.0, "step_time": 2.0})
+        state.log_history.append({"step": step, "completion_tokens": 80, "step_time": 2.0})
         budget.on_log(arguments, state, control := TrainerControl())
         stopped = stopped or (step if control.should_training_stop else None)
     assert stopped == ends

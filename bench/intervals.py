@@ -1,6 +1,6 @@
 """Print the tables of docs/statistics.md: coverage of intervals, and false 'ahead' among eight equal arms.
 
-Example: `PYTHONPATH=. python bench/coverage.py`
+Example: `PYTHONPATH=. python bench/intervals.py`
 """
 
 import sys
