@@ -99,10 +99,10 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
                 [rng.integers(5, len(tokenizer), size).tolist() for _ in prompts]
                 for size in (min(PROMPT, 2 * length), length)
             )
-            told = [[{"role": "assistant", "content": ""}] for _ in prompts]
+            turns = [[{"role": "assistant", "content": ""}] for _ in prompts]
             for name in ("completions/mean_length", "completions/clipped_ratio"):
                 self._metrics["train"][name].append(float(length))
-            return asked, answers, None, told, None, {}, None, []
+            return asked, answers, None, turns, None, {}, None, []
 
         def training_step(self, *args: Any, **options: Any) -> Any:
             begin = time.perf_counter()
@@ -185,15 +185,15 @@ def tiny(rehearse: bool) -> dict[str, Any]:
             "steps": cost["steps"],
             "seconds a step": round(cost["seconds"] / cost["steps"], 3),
         }
+        print(device, rows[device], file=sys.stderr, flush=True)
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     return rows
 
 
-def shapes(rehearse: bool) -> list[dict[str, Any]]:
-    """`shape_steps` of each preset, each in a process of its own."""
+def shapes(presets: list[str], lengths: list[int], rehearse: bool) -> list[dict[str, Any]]:
+    """`shape_steps` of each preset, each in its own process."""
     rows = []
-    for name in PRESETS[-1:] if rehearse else PRESETS:
-        lengths = [16, 32] if rehearse else [n for n in LENGTHS if n <= 8192]
+    for name in presets:
         command = [sys.executable, __file__, "--child", name, json.dumps(lengths), str(int(rehearse))]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         rows += json.loads((done.stdout.splitlines() or ["[]"])[-1]) if done.returncode == 0 else []
@@ -242,8 +242,13 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help="tiny, shapes, refill, model", metavar="PART")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     parser.add_argument("--model", help="folder of SmolLM2-135M-Instruct")
+    parser.add_argument("--presets", nargs="+", help="of the shapes", metavar="NAME")
+    parser.add_argument("--lengths", nargs="+", type=int, help="of the completions", metavar="TOKENS")
     parser.add_argument("--rehearse", action="store_true")
     arguments = parser.parse_args()
+    small = arguments.rehearse
+    arguments.presets = arguments.presets or (PRESETS[-1:] if small else PRESETS)
+    arguments.lengths = arguments.lengths or ((16, 32) if small else LENGTHS)
     import torch
 
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
@@ -252,7 +257,7 @@ def main() -> None:
     for part in arguments.parts or ["shapes", "tiny", "refill"]:
         begin = time.perf_counter()
         if part == "shapes":
-            results[part] = shapes(arguments.rehearse)
+            results[part] = shapes(arguments.presets, arguments.lengths, arguments.rehearse)
             print(table(results[part]))
         elif part == "tiny":
             results[part] = tiny(arguments.rehearse)

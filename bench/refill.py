@@ -41,7 +41,7 @@ OFF, STEPS, TOKENS = "none", "refill, equal steps", "refill, equal tokens"
 def train(
     preset: Preset, folder: Path, data: Path, seed: int, settings: TrainingSettings, **options: Any
 ) -> dict[str, Any]:
-    """Train one stage in a process of its own; return what it cost, from its log."""
+    """Train one stage in its own process; return what it cost, from its log."""
     spec = TrainSpec(
         parent=resolve_model(preset.model),
         data=data,
@@ -113,7 +113,7 @@ def compare(name: str, seeds: int, refill: float, processes: int, folder: Path) 
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     for seed in numbers:
         (folder / str(seed)).mkdir()
-    # Each with a scorer of its own.
+    # Each process has its own scorer.
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         folders = [folder / str(seed) for seed in numbers]
         runs = list(pool.map(one_seed, repeat(name), folders, numbers, repeat(refill), repeat(test)))

@@ -192,7 +192,7 @@ def _step(
             tokens=tokens,
             reward=rewards.tolist(),
             valid=[values["valid"] for values in earned],
-            kept=[True] * len(texts),
+            used=[True] * len(texts),
         ),
         group,
     )

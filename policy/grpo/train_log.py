@@ -60,7 +60,7 @@ class Answers(NamedTuple):
     reward: list[float]
     """NaN where an answer could not be scored."""
     valid: list[float]
-    kept: list[bool]
+    used: list[bool]
     """Whether an answer is trained on."""
 
 
@@ -85,7 +85,7 @@ def stratum_metrics(answers: Answers, group: int) -> list[dict[str, Any]]:
         {
             "stratum": name,
             "answers": int(members.sum()),
-            "kept": int(np.array(answers.kept)[members].sum()),
+            "kept": int(np.array(answers.used)[members].sum()),
             "tokens": int(np.array(answers.tokens)[members].sum()),
             "advantage": float(advantages[members].mean()),
             "valid": float(valid[members].mean()),

@@ -64,7 +64,7 @@ class Trainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if self._refill <= 1:
             return super()._generate_and_score_completions(inputs)
-        begin = len(self._offered.kept)
+        begin = len(self._offered.used)
         answered = self._answered(inputs)
         group, wanted = self._group, len(answered.rows) // self._group
         missing = self._missing(answered, wanted)
@@ -76,7 +76,7 @@ class Trainer(GRPOTrainer):
         order = np.argsort(~has_signal(self._totals(answered.rewards), group), kind="stable")
         chosen = np.sort(order[:wanted])
         places = (chosen[:, None] * group + np.arange(group)).ravel()
-        self._offered.kept[begin:] = np.isin(np.arange(len(answered.rows)), places).tolist()
+        self._offered.used[begin:] = np.isin(np.arange(len(answered.rows)), places).tolist()
         first = self.accelerator.process_index * len(inputs)
         mine = [answered.rows[place] for place in places[first : first + len(inputs)]]
         self._chosen = Answered(mine, answered.rewards[places])
@@ -134,18 +134,18 @@ class Trainer(GRPOTrainer):
         if self._chosen is not None:
             return self._chosen.rewards
         rewards = super()._calculate_rewards(inputs, prompts, completions, ids)
-        given = [(row["stratum"], len(tokens)) for row, tokens in zip(inputs, ids, strict=True)]
-        strata, tokens = zip(*gather_object(given), strict=True)
+        answers = [(row["stratum"], len(tokens)) for row, tokens in zip(inputs, ids, strict=True)]
+        strata, tokens = zip(*gather_object(answers), strict=True)
         self._offered.stratum.extend(strata)
         self._offered.tokens.extend(tokens)
         self._offered.reward.extend(self._totals(rewards))
         self._offered.valid.extend(rewards[:, self.reward_func_names.index("valid")].tolist())
-        self._offered.kept.extend([True] * len(strata))
+        self._offered.used.extend([True] * len(strata))
         return rewards
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Log also what was generated since the last entry: tokens, and by stratum."""
-        if self._offered.kept:
+        if self._offered.used:
             entries = stratum_metrics(self._offered, self._group)
             means = ("rewards/valid/mean", "valid"), ("frac_reward_zero_std", "zero_variance")
             # TRL's are of what is trained on; and it takes the rounding of a mean for a difference.

@@ -25,7 +25,7 @@ def test_answers_are_counted_by_stratum_and_signal_is_a_difference_within_a_grou
         tokens=[1, 2, 3, 4, 5, 6, 7, 8],
         reward=[1.0, 0.0, math.nan, 0.5, 0.3, 0.3 + 1e-8, math.nan, math.nan],
         valid=[1.0, 0.0, math.nan, 0.0, 1.0, 1.0, math.nan, math.nan],
-        kept=[True, True, False, False, True, True, False, False],
+        used=[True, True, False, False, True, True, False, False],
     )
     assert has_signal(answers.reward, group=2).tolist() == [True, False, False, False]
     scaled = pytest.approx(0.5**0.5, abs=1e-3)  # 0.5 by the deviation of (0, 1), which is 0.5 * sqrt(2)
