@@ -28,7 +28,7 @@ from policy.grpo.launch import check_machine
 from policy.grpo.train_spec import CHECKPOINT
 from tasks.data import generate, make_test, make_validation
 from tasks.design import judge, propose
-from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, summarize, train
+from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, require_solved, summarize, train
 from tasks.publish import publish, write_manifest
 from tasks.record import record_stages, record_start, recorded, show_result
 from tasks.remote import copy_run, fetch_run, fork_run
@@ -186,6 +186,7 @@ def _stages(run: Run) -> CurriculumResults:
         if validation is None:
             validation = make_validation(run)
             evaluate_start(run, BASE_POLICY, run.model(BASE_POLICY), validation)
+            require_solved(run)
             if preset.test:
                 test = make_test(run, None, validation)
                 evaluate_test(run, BASE_POLICY, run.model(BASE_POLICY), test)

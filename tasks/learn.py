@@ -4,8 +4,9 @@ import os
 import sys
 from typing import Any
 
+from engineer.gate import BASE_POLICY
 from envgen.breakdown import format_alarms
-from envgen.errors import ChildError
+from envgen.errors import ChildError, DataError
 from envgen.files import digest
 from envgen.seeds import seed_integer
 from infra.config.preset import Preset
@@ -133,6 +134,18 @@ def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> 
     """Rollouts and breakdown of the base policy."""
     _evaluate(run, stage, policy, VALIDATION.read(validation.path))
     run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
+
+
+def require_solved(run: Run) -> None:
+    """DataError if the base policy solved no validation instance, unless the preset says to train anyway."""
+    base = run.read(BREAKDOWN, BASE_POLICY).overall
+    if base.valid or run.preset.unsolved == "train":
+        return
+    raise DataError(
+        f"the base policy solves none of {base.n} validation instances, and GRPO learns only from groups of"
+        " answers whose rewards differ. Teach the policy first (envwright warmstart), make default_config"
+        " and validation easier, or train anyway with --set unsolved=train, as for partial rewards"
+    )
 
 
 @step("evaluate", ROLLOUTS, decides=_answered, unfinished=PARTIAL_ROLLOUTS)

@@ -68,6 +68,9 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """Longest answer in evaluation; training uses `trl.max_completion_length`."""
     default_config: EnvConfig
     """Environment config of stage 0."""
+    unsolved: Literal["stop", "train"] = "stop"
+    """What happens if the base policy solves no validation instance, so that there is hardly anything to
+    learn from."""
     validation: ValidationSpec = ValidationSpec()
     """The fixed set that every policy is judged on."""
     test: TestSpec | None = None

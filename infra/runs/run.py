@@ -35,7 +35,7 @@ from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
 
 T = TypeVar("T")
-FREE_FIELDS = {"stages", "description", "approval"}
+FREE_FIELDS = {"stages", "description", "approval", "unsolved"}
 """Fields of the preset in which a resumed run may differ."""
 _ABSENT, _MOST_CHANGES, _WIDTH = "not set", 12, 60
 

@@ -86,6 +86,17 @@ def test_a_claim_is_no_stronger_than_the_interval(
     assert all(word in sentence for word in words)
 
 
+def test_a_run_that_could_learn_nothing_says_so_first(results: CurriculumResults):
+    none = {"valid": 0, "optimal": 0, "labels": {}, "measures": {}}
+    strata = {
+        name: part.model_copy(update={**none, "failures": dict.fromkeys(list(part.failures)[:1], part.n)})
+        for name, part in results.start.strata.items()
+    }
+    start = results.start.model_copy(update={"strata": strata})
+    first = headlines(results.model_copy(update={"start": start}), None)[0]
+    assert plain(first).startswith(f"The base policy solved none of {start.overall.n} instances")
+
+
 def test_a_config_that_never_changed_is_no_design(results: CurriculumResults):
     for number in (1, 2):
         results = changed(results, number, config=EnvConfig.model_validate(CONFIGS[0].model_dump()))

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from factories import finished_run
 
 from engineer.gate import BASE_POLICY
-from envgen.errors import ChildError
+from envgen.errors import ChildError, DataError
 from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
-from infra.runs.run import Run
+from infra.runs.run import Run, open_run
 from infra.runs.steps import Stored
 from policy.child import PROGRESS
 from policy.grpo import training
@@ -52,6 +53,17 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         assert seen == [None]
     finally:
         close_engine()
+
+
+def test_a_run_whose_base_policy_solves_nothing_stops_before_training_unless_it_is_told_to_go_on(
+    tmp_path: Path,
+):
+    learn.require_solved(finished_run(tmp_path / "one", correct=(1, 1)))
+    none = finished_run(tmp_path / "none", correct=(0, 0))
+    with pytest.raises(DataError, match=r"none of 20 validation instances.*--set unsolved=train"):
+        learn.require_solved(none)
+    preset = none.preset.model_copy(update={"unsolved": "train"})
+    learn.require_solved(open_run(none.directory, preset))
 
 
 def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(
