@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from boards import draw_instances, train_spec
 
+from envgen.config import EnvConfig
 from envgen.dataset import write_dataset
 from envgen.environment import Source
 from envgen.sampling import sample
@@ -80,7 +81,9 @@ def test_a_step_makes_rewarded_answers_likelier_and_the_others_less_likely(
 @pytest.mark.parametrize("sign", [1, -1])
 def test_thirty_steps_of_sums_raise_the_reward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: int):
     preset = load_preset("micro-sums")
-    instances, _ = sample(preset.task, preset.default_config, 240, Source(4), frozenset())
+    easy = {"data_ratio": 1.0, "digits": 1, "carry_ratio": 0.0}
+    config = EnvConfig.model_validate({preset.space.key: {"2": easy}})
+    instances, _ = sample(preset.task, config, 16, Source(4), frozenset())
     write_dataset(tmp_path / "train.parquet", instances, preset.prompt_style, {}, preset.environment)
     spec = TrainSpec(
         parent=resolve_model(preset.model),
@@ -90,7 +93,7 @@ def test_thirty_steps_of_sums_raise_the_reward(tmp_path: Path, monkeypatch: pyte
         environment=preset.environment,
         style=preset.prompt_style,
         rewards=preset.rewards,
-        trl={**preset.trl, "learning_rate": 5e-4, "max_steps": 30, "save_strategy": "no"},
+        trl={**preset.trl, "learning_rate": 1e-3, "per_device_train_batch_size": 64, "num_generations": 8, "num_train_epochs": 15, "max_steps": 30, "save_strategy": "no"},
         seed=3,
     )
     train(spec, sign, monkeypatch)
