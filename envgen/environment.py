@@ -16,6 +16,7 @@ from envgen.errors import ConfigError, DataError, ShortageError, excerpt
 from envgen.frozen import Frozen
 from envgen.seeds import generator
 from envgen.space import Knob, Space
+from envgen.thinking import final_answer
 
 MAX_REDRAWS = 2_000
 """Draws in a row without a new instance after which a stratum counts as exhausted."""
@@ -102,8 +103,8 @@ class Environment:
         """
         raise NotImplementedError
 
-    def judge_one(self, instance: Any, completion: str) -> Any:
-        """Return the verdict on a completion, which is hostile text; never raise."""
+    def judge_one(self, instance: Any, answer: str) -> Any:
+        """Return the verdict on a completion without its thinking, which is hostile text; never raise."""
         raise NotImplementedError
 
     def generate(
@@ -121,8 +122,7 @@ class Environment:
         kind = self.space[stratum]
         rng, seen, instances = generator(*source, stratum), set(held_out), []
         exhausted: list[dict[str, float]] = []
-        for index in range(count):
-            values = {knob.name: self._value(knob, knobs[knob.name], index, count) for knob in kind.knobs}
+        for values in _spread(kind.knobs, knobs, count, generator(*source, stratum, "knobs")):
             labels = {knob.label.name for knob in kind.knobs if knob.label and values[knob.name]}
             for _ in range(MAX_REDRAWS if values not in exhausted else 0):
                 instance = self._generate_one(stratum, values, rng)
@@ -145,14 +145,6 @@ class Environment:
         except Exception as error:
             error.add_note(f"generate_one of {type(self).__name__}, stratum {stratum!r}, knobs {dict(knobs)}")
             raise
-
-    def _value(self, knob: Knob, value: float, index: int, count: int) -> float:
-        """Return a knob of instance `index`: the first have the label, the last the higher number."""
-        if knob.label:
-            return float(index < round(value * count))
-        if knob.whole:
-            return int(value) + (index >= count - round(value % 1 * count))
-        return value
 
     def check(self, config: EnvConfig, count: int) -> None:
         """Raise SamplingError for a config of the space that cannot give `count` instances."""
@@ -192,8 +184,12 @@ class Environment:
         return max((self.prompt(instance, style) for instance in instances), key=len)
 
     def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:
-        """Return a verdict for each completion, in order."""
-        return [self.judge_one(*pair) for pair in zip(instances, completions, strict=True)]
+        """Return a verdict for each completion, in order: on what follows its thinking."""
+        return self.judge_answers(instances, list(map(final_answer, completions)))
+
+    def judge_answers(self, instances: Sequence[Any], answers: Sequence[str]) -> list[Any]:
+        """Return a verdict for each answer, in order."""
+        return [self.judge_one(*pair) for pair in zip(instances, answers, strict=True)]
 
     def measures(self, instance: Any, verdict: Any) -> dict[str, float]:
         """Return the `Space.measures` of a valid answer."""
@@ -202,6 +198,27 @@ class Environment:
     def picture(self, instance: Any, completion: str | None, verdict: Any | None) -> str | None:
         """Return an SVG of an instance with a completion, or None."""
         return None
+
+
+def _spread(
+    knobs: Sequence[Knob], means: Mapping[str, float], count: int, rng: np.random.Generator
+) -> list[dict[str, float]]:
+    """Return the knobs of `count` instances: labels and whole numbers with exact counts, and independent.
+
+    By systematic sampling with a random start a higher value goes to every combination of the knobs before
+    it in proportion, so that a combination has at most one instance more or less than its share. Instances
+    with the labels come first, then those with smaller numbers.
+    """
+    rows: list[dict[str, float]] = [{} for _ in range(count)]
+    labels = {knob.name for knob in knobs if knob.label}
+    for knob in knobs:
+        low = 0 if knob.label else int(means[knob.name])
+        higher, start = round((means[knob.name] - low) * count), int(rng.integers(max(count, 1)))
+        for place, row in enumerate(rows):
+            steps = ((place + 1) * higher + start) // count - (place * higher + start) // count
+            row[knob.name] = low + steps if knob.label or knob.whole else means[knob.name]
+        rows.sort(key=lambda row: [-value if name in labels else value for name, value in row.items()])
+    return rows
 
 
 def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple[Any, Any] | None:

@@ -143,7 +143,7 @@ class Options(Frozen):
 class ReasoningGym(WorkerEnvironment):
     """Puzzles of reasoning-gym, from an allow-list of generators."""
 
-    name, version = "reasoning-gym", f"3 {VERSION}"
+    name, version = "reasoning-gym", f"4 {VERSION}"
     source = name
     Options = Options
     requirements = (f"reasoning-gym=={VERSION}",)

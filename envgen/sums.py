@@ -44,7 +44,7 @@ CARRIES = Knob(
 class Sums(Environment):
     """Sums of whole numbers, as `What is 12 + 7?`; the order of the terms makes no difference."""
 
-    name, version = "sums", "1"
+    name, version = "sums", "2"
     Options = Options
 
     def __init__(self, options: Options) -> None:

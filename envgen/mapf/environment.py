@@ -32,7 +32,7 @@ class MapfFrozenLake(Environment):
     def __init__(self, options: Options) -> None:
         self.options = options
         self.space = space_of(options)
-        self.version = f"1 {SUITE_SHA256}" if self.reserved() else "1"
+        self.version = f"2 {SUITE_SHA256}" if self.reserved() else "2"
 
     def generate(
         self,
@@ -71,9 +71,9 @@ class MapfFrozenLake(Environment):
         )
         return prompt(Problem(size=size, holes=(), agents=agents), PromptStyle(style))
 
-    def judge_one(self, instance: Instance, completion: str) -> Verdict:
+    def judge_one(self, instance: Instance, answer: str) -> Verdict:
         """See `envgen.mapf.verifier`."""
-        return verify(instance, completion)
+        return verify(instance, answer)
 
     def measures(self, instance: Instance, verdict: Verdict) -> dict[str, float]:
         """How much more than the optimum a valid plan costs."""

@@ -3,6 +3,7 @@
 import re
 
 from envgen.mapf.problem import Plan
+from envgen.thinking import final_answer
 
 MAX_CHARACTERS = 64_000
 """Characters read from the end of a completion."""
@@ -21,14 +22,14 @@ class PlanParseError(ValueError):
 
 
 def parse_plan(completion: str, num_agents: int) -> Plan:
-    """Return the plan in the last block of agent lines of a completion, after any reasoning text.
+    """Return the plan in the last block of agent lines of a completion, after thinking and other reasoning.
 
     A block is a run of lines `Agent i: (r,c) (r,c) ...`, blank lines between them allowed, one line for each
     agent 0..num_agents-1 in any order. A path is 1 to 500 cells of ASCII digits, spaces, tabs, commas and
     brackets; numbers run from 0 to 999. Raises PlanParseError.
     """
     block: dict[int, str] = {}
-    for line in reversed(completion[-MAX_CHARACTERS:].split("\n")):
+    for line in reversed(final_answer(completion)[-MAX_CHARACTERS:].split("\n")):
         match = _AGENT_LINE.fullmatch(line)
         if match:
             agent, path = match.groups()

@@ -74,10 +74,13 @@ def _ends(environment: ModuleEnvironment) -> Finding:
 
 
 def _draw(environment: ModuleEnvironment) -> Drawn:
-    """Draw instances of all strata; of a whole knob at 1.5 every other instance gets 1, the rest 2."""
+    """Draw instances of all strata; of a whole knob at 1.5 half get 1, half 2, independently."""
 
     def knobs(stratum: Stratum, seed: int) -> dict[str, float]:
-        return {k.name: (k.low + k.high) / 2 + 0.5 * (k.whole and seed % 2) for k in stratum.knobs}
+        return {
+            k.name: (k.low + k.high) / 2 + 0.5 * (k.whole and seed >> place & 1)
+            for place, k in enumerate(stratum.knobs)
+        }
 
     return {
         stratum.name: [environment.entry(stratum.name, knobs(stratum, seed), seed) for seed in range(ITEMS)]

@@ -80,19 +80,19 @@ class WorkerEnvironment(Environment):
             payload={name: drawn[name] for name in ("entry", "brief") if name in drawn},
         )
 
-    def judge(self, instances: Sequence[Instance], completions: Sequence[str]) -> list[Verdict]:
-        """Return a verdict for each completion; stop to score at the deadline of the batch."""
+    def judge_answers(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
+        """Return a verdict for each answer; stop to score at the deadline of the batch."""
         limit, start = self.worker.limits.batch_seconds, time.monotonic()
         late = f"the answers of one call took more than {limit:g} s; raise limits.batch_seconds"
         return [
             self.judge_one(*pair) if time.monotonic() - start < limit else self._fault(late)
-            for pair in zip(instances, completions, strict=True)
+            for pair in zip(instances, answers, strict=True)
         ]
 
-    def judge_one(self, instance: Instance, completion: str) -> Verdict:
+    def judge_one(self, instance: Instance, answer: str) -> Verdict:
         """Return the verdict on the text between the last answer tags, or on all of it without tags."""
-        tagged = _ANSWER.findall(completion[-2 * MAX_ANSWER :])
-        answer = (tagged[-1] if tagged else completion).strip()
+        tagged = _ANSWER.findall(answer[-2 * MAX_ANSWER :])
+        answer = (tagged[-1] if tagged else answer).strip()
         if not answer or len(answer) > MAX_ANSWER:
             return _failed("no_answer", f"more than {MAX_ANSWER} characters" if answer else "nothing")
         try:
@@ -179,7 +179,7 @@ class ModuleEnvironment(WorkerEnvironment):
         assert options.described
         self.options, self.described, self._hash_seed = options, options.described, hash_seed
         self.file, self.source = options.file, str(options.file)
-        self.version = f"1 {options.described.sha256}"
+        self.version = f"2 {options.described.sha256}"
         self.space = self._space(
             strata=options.described.strata,
             noun="task",

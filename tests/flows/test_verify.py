@@ -22,6 +22,7 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     write_dataset(tmp_path / "data.parquet", instances, PromptStyle.BOARD, {})
     answers = [("again", GOOD), ("apart", LATE), ("apart", "I think " + GOOD[:7])]
     answers.append(("apart", f"I thought\u2028about it.\x85\n{GOOD}"))  # no ends of a line of JSON
+    answers.append(("apart", f"<think>\n{GOOD}\n</think>\nI cannot solve it."))
     lines = ({"id": name, "completion": text} for name, text in answers)
     write_lines(tmp_path / "answers.jsonl", *(json.dumps(line, ensure_ascii=False) for line in lines))
     done = envwright("mapf", "verify", "data.parquet", "answers.jsonl")
@@ -34,9 +35,10 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
         (True, False, None, 5),
         (False, False, "parse_error", None),
         (True, True, None, 4),
+        (False, False, "parse_error", None),
     ]
     assert set(verdicts[0]) == {"id", *Verdict.model_fields}
-    assert done.err.startswith("4 answers: valid 75.0% [")
+    assert done.err.startswith("5 answers: valid 60.0% [")
     written = envwright("mapf", "verify", "data.parquet", "answers.jsonl", "-o", "verdicts.jsonl")
     assert (written.code, written.out) == (0, "")
     assert (tmp_path / "verdicts.jsonl").read_text() == done.out
