@@ -180,8 +180,9 @@ def _step(
     earned = [terms(environment, verdict) for verdict in verdicts]
     weights = spec.rewards.weights
     rewards = np.array([sum(weights[name] * values[name] for name in weights) for values in earned])
-    groups = rewards.reshape(len(batch), group)
-    advantages = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std(axis=1, keepdims=True) + 1e-4)
+    groups = np.ma.masked_invalid(rewards.reshape(len(batch), group))
+    centred = groups - groups.mean(axis=1, keepdims=True)
+    advantages = (centred / (groups.std(axis=1, keepdims=True) + 1e-4)).filled(0.0)
     for (_, scores), values in zip(drawn, advantages, strict=True):
         for name, score in scores.items():
             gradient[name] = gradient.get(name, 0.0) + float(values @ score) / rewards.size
@@ -197,9 +198,9 @@ def _step(
         group,
     )
     row = {
-        "reward": rewards.mean(),
+        "reward": groups.mean(),
         "valid": overall(entries, "valid"),
-        "optimal": np.mean([values["optimal"] for values in earned]),
+        "optimal": np.nanmean([values["optimal"] for values in earned]),
         "zero_variance": overall(entries, "zero_variance"),
         "clipped": 0.0,
         "loss": 0.0,

@@ -1,6 +1,7 @@
 """Rewards of a completion: fixed, and out of the engineer's reach."""
 
 from collections.abc import Callable, Sequence
+from math import isnan, nan
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -46,7 +47,10 @@ DEFAULT_WEIGHTS = RewardWeights.model_validate({})
 
 
 def terms(environment: Environment, verdict: Verdict) -> dict[str, float]:
-    """Every term of the reward, 0 to 1."""
+    """Return every term of the reward, 0 to 1; NaN each if the completion could not be scored."""
+    fault = environment.space.fault
+    if fault and verdict.category == fault:
+        return dict.fromkeys((*LOGGED_TERMS, *environment.space.terms), nan)
     return {
         "format": float(verdict.category != environment.space.categories[0]),
         "valid": float(verdict.valid),
@@ -61,8 +65,9 @@ def reward_functions(
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
-    `instances`. A crash of the judge is an error, never a reward of 0; those
-    that could not be judged go to `faults`, which raises DataError if they are too many.
+    `instances`. A crash of the judge is an error, never a reward of 0. Completions that could not be scored
+    get None from every function, which leaves them out of the mean of their group; `faults` raises DataError
+    if they are too many.
     """
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
@@ -77,7 +82,7 @@ def reward_functions(
                 faults.add(verdicts)
                 earned = [terms(environment, verdict) for verdict in verdicts]
                 batch = texts, list(index)
-            return [values[name] for values in earned]
+            return [None if isnan(values[name]) else values[name] for values in earned]
 
         reward.__name__ = name
         return reward

@@ -1,13 +1,18 @@
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
-from boards import detour, draw_instances, off_the_grid, optimal, unfinished
+from boards import detour, draw_instances, off_the_grid, optimal, train_spec, unfinished
 from pydantic import ValidationError
 
 from envgen.dataset import USUAL
 from envgen.environment import FaultCount
+from envgen.mapf.environment import MapfFrozenLake
 from envgen.mapf.prompts import answer
-from envgen.mapf.verifier import verify
+from envgen.mapf.space import Options
+from envgen.mapf.verifier import Verdict, verify
+from envgen.registry import EnvironmentSpec
 from policy.grpo.rewards import RewardWeights, reward_functions, terms
 
 INSTANCES = draw_instances()
@@ -112,3 +117,40 @@ def test_weights_are_never_negative_and_their_names_are_fixed():
     known = "format, valid, optimal, arrived, legal_share"
     with pytest.raises(ValueError, match=rf"rewards\.speed: .* has no such term; known are {known}"):
         RewardWeights.model_validate({"speed": 1}).check(ENVIRONMENT)
+
+
+def test_an_answer_that_could_not_be_scored_is_outside_of_the_mean_of_its_group(monkeypatch, tmp_path: Path):
+    """Every function says None, whatever the environment, and training takes its advantage for 0."""
+    from policy.grpo.trainer import Trainer
+    from policy.grpo.training import train
+
+    class Faulty(MapfFrozenLake):
+        """Every other answer breaks the scorer."""
+
+        def judge_answers(self, instances, answers):
+            verdicts = super().judge_answers(instances, answers)
+            fault = Verdict.model_construct(valid=False, category="broken", detail="it broke")
+            return [fault if place % 2 else verdict for place, verdict in enumerate(verdicts)]
+
+    environment = Faulty(Options())
+    environment.space = environment.space.model_copy(update={"fault": "broken"})
+    every = RewardWeights(format=0.1, arrived=0.4, legal_share=0.5)
+    faults, texts = FaultCount(environment.space), [optimal(i) for i in INSTANCES]
+    for function in reward_functions(environment, every, faults, INSTANCES):
+        assert function(completions=texts, index=ROWS) == [1.0, None] * (len(ROWS) // 2)
+
+    monkeypatch.setattr(EnvironmentSpec, "load", lambda self: environment)
+    monkeypatch.setattr("envgen.environment.FAULT_SHARE", 1)
+    advantages, original = list[float](), Trainer._generate_and_score_completions
+
+    def watched(self: Trainer, inputs: list) -> dict:
+        scored = original(self, inputs)
+        advantages.extend(scored["advantages"].tolist())
+        return scored
+
+    monkeypatch.setattr(Trainer, "_generate_and_score_completions", watched)
+    train(train_spec(tmp_path, draw_instances(8), per_device_train_batch_size=32, beta=0.0))
+    groups = np.reshape(advantages, (8, 2, 2))
+    assert not groups[..., 1].any()
+    assert groups[..., 0].any()
+    assert np.abs(groups[..., 0].mean(axis=1)).max() < 1e-6
