@@ -120,14 +120,16 @@ class Breakdown(Frozen):
 
 
 def format_alarms(space: Space, breakdown: Breakdown) -> dict[str, str]:
-    """Return a sentence for each stratum with the format alarm: no answer is valid, and most could not be
-    read (the first failure category) or scored (`Space.fault`). Such a stratum is not hard but broken."""
+    """Return a sentence for each stratum with the format alarm: most of its answers could not be read (the
+    first failure category) or scored (`Space.fault`). Such a stratum is not hard but broken, also where a few
+    answers are valid by luck."""
     alarms = {}
     for name, part in breakdown.strata.items():
         failed = sum(part.failures.get(category or "", 0) for category in {space.categories[0], space.fault})
-        if not part.valid and 2 * failed > part.n:
+        if 2 * failed > part.n:
             unread = f"{failed} of {part.n} answers could not be read or scored"
-            alarms[name] = f"{space.label(name)}: format, not skill: {unread}, no answer is valid"
+            valid = f"{part.valid} valid" if part.valid else "no answer is valid"
+            alarms[name] = f"{space.label(name)}: format, not skill: {unread}, {valid}"
     return alarms
 
 

@@ -14,7 +14,8 @@ try:
     from envgen.mapf.cli import mapf
     from flows.commands.approval_cli import approve, reject
     from flows.commands.benchmark_cli import benchmark
-    from flows.commands.new_cli import check, engineers, new, presets
+    from flows.commands.engineers_cli import engineers
+    from flows.commands.new_cli import check, new, presets
     from flows.commands.run_cli import compare, run
     from flows.commands.runs_cli import export, report, runs, show
     from flows.commands.serve_cli import serve
@@ -28,12 +29,12 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run, approve, reject),
     "Look": (runs, show, report),
     "Compare": (compare, benchmark),
-    "Prepare": (presets, engineers, check, warmstart),
+    "Prepare": (presets, check, warmstart),
     "Data": (export,),
     "Serve": (serve,),
 }
 """Panel of the help -> its commands."""
-GROUPS = {"Prepare": {"new": new}, "Data": {"mapf": mapf}}
+GROUPS = {"Prepare": {"engineers": engineers, "new": new}, "Data": {"mapf": mapf}}
 """Panel of the help -> its groups of commands, which stand below its commands."""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")

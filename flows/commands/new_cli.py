@@ -1,4 +1,4 @@
-"""`envwright presets`, `engineers`, `new` and `check`: what a run is made from, and parts of your own."""
+"""`envwright presets`, `new` and `check`: what a run is made from, and parts of your own."""
 
 import re
 from importlib.util import find_spec
@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from engineer.engineers.registry import find_engineer, known_engineers
 from envgen.errors import ConfigError
 from envgen.files import write_text
 from envgen.module import skeleton
@@ -53,35 +52,11 @@ def _environment_row(name: str) -> dict[str, str]:
         environment = ENVIRONMENTS.load(name)
     except ConfigError as error:  # a package that cannot be loaded
         return {"name": name, "module": "", "description": printable(str(error))}
-    return {"name": name, "module": environment.__module__, "description": _first_line(environment)}
+    return {"name": name, "module": environment.__module__, "description": first_line(environment)}
 
 
-def engineers(json_: JSON = False) -> None:
-    """List the engineers, what each proposes, and what it needs.
-
-    Example: `envwright engineers`
-    """
-    rows = [_engineer_row(name) for name in known_engineers()]
-    if json_:
-        return print_json(rows)
-    console.print(row_table("engineer", rows))
-
-
-def _engineer_row(name: str) -> dict[str, Any]:
-    """What an engineer proposes, the model it asks, its required options, and all its options."""
-    try:
-        engineer = find_engineer(name)
-    except ConfigError as error:  # a package that cannot be loaded
-        return {"name": name, "proposes": "", "needs": printable(str(error)), "options": ()}
-    fields = engineer.options.model_fields
-    models = {"checkpoint": "the policy just trained", "base": "the base policy"}
-    needs = [models[engineer.asks]] if engineer.asks else []
-    needs += [f"option {field}" for field, info in fields.items() if info.is_required() or info.default == ""]
-    proposes = _first_line(engineer.propose)
-    return {"name": name, "proposes": proposes, "needs": ", ".join(needs), "options": tuple(fields)}
-
-
-def _first_line(documented: Any) -> str:
+def first_line(documented: Any) -> str:
+    """Return the first line of a docstring."""
     return (documented.__doc__ or "").strip().split("\n")[0]
 
 

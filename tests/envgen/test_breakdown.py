@@ -108,7 +108,7 @@ def test_a_label_is_counted_beside_the_instances_without_it():
         (0, 0, 8, 0, 8),
         (0, 4, 0, 4, None),  # half of the answers is not most of them
         (0, 0, 0, 8, None),
-        (1, 7, 0, 0, None),
+        (1, 7, 0, 0, 7),  # a lucky answer is no skill
         (0, 0, 0, 0, None),
     ],
 )
@@ -118,8 +118,9 @@ def test_a_stratum_of_unreadable_or_unscored_answers_raises_the_format_alarm(
     space = SPACE.model_copy(update={"categories": ("no_answer", "wrong", "broken"), "fault": "broken"})
     failures = {"no_answer": unreadable, "wrong": wrong, "broken": unscored}
     part = Counts(n=valid + sum(failures.values()), valid=valid, optimal=0, failures=failures)
-    words = "4x4: format, not skill: {} of 8 answers could not be read or scored, no answer is valid"
-    expected = {} if alarm is None else {"4": words.format(alarm)}
+    words = "4x4: format, not skill: {} of 8 answers could not be read or scored, {}"
+    rest = f"{valid} valid" if valid else "no answer is valid"
+    expected = {} if alarm is None else {"4": words.format(alarm, rest)}
     assert format_alarms(space, Breakdown(strata={"4": part})) == expected
 
 

@@ -14,7 +14,7 @@ from flows.cli import GROUPS, app
 from infra.config.versions import code_version
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
-INNER = [("new", "preset"), ("new", "environment")]
+INNER = [("new", "preset"), ("new", "environment"), ("engineers", "bench")]
 INNER += [("mapf", name) for name in ("generate", "solve", "verify", "render")]
 
 
@@ -33,7 +33,7 @@ def test_there_are_sixteen_commands():
 
 
 def test_every_command_says_what_it_does_and_shows_an_example(envwright):
-    pages = {group: envwright(*group, "--help").out for group in ((), ("new",), ("mapf",))}
+    pages = {group: envwright(*group, "--help").out for group in ((), ("new",), ("mapf",), ("engineers",))}
     for path in [(name,) for name in COMMANDS] + INNER:
         command = get_command(app)
         for name in path:

@@ -1,0 +1,133 @@
+"""Worlds of the bench: traps that engineers meet in practice, each drawn at random from a seed."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from engineer.bench.learner import World
+from envgen.config import SHARE, EnvConfig
+from envgen.seeds import generator
+from envgen.space import Knob, Label, Space, Stratum
+
+NOTHING = "nothing to gain"
+"""The trap in which equal shares are best: engineers can only lose."""
+TRICK_RATIO = "trick_ratio"
+UNREADABLE, WRONG = "unreadable", "wrong"
+_KNOB = Knob(
+    name=TRICK_RATIO,
+    step=0.25,
+    default=0.5,
+    description="the share of the puzzles with a trick",
+    label=Label(name="trick", condition="a puzzle has a trick"),
+)
+
+
+def space_of(world: World) -> Space:
+    """Return the config space of a world: levels with one knob, in words that do not betray the trap."""
+    strata = [
+        Stratum(name=str(level), label=f"level {level}", knobs=(_KNOB,))
+        for level in range(1, len(world.skills) + 1)
+    ]
+    return Space(
+        strata=tuple(strata),
+        key="levels",
+        noun="level",
+        task="solves puzzles",
+        guideline="Ask for more of the levels that are within reach, for less of what is solved or too hard.",
+        categories=(UNREADABLE, WRONG),
+    )
+
+
+def default_config(space: Space) -> EnvConfig:
+    """Return the config of stage 0: equal shares, half of the puzzles with a trick."""
+    part = {SHARE: 1 / len(space.strata), TRICK_RATIO: 0.5}
+    return EnvConfig.model_validate({space.key: dict.fromkeys(space.names, part)})
+
+
+def draw_world(trap: str, draw: int) -> World:
+    """Return a draw of a trap, the same for the same arguments."""
+    return TRAPS[trap](generator(draw, trap))
+
+
+def _skills(rng: np.random.Generator, plain: np.ndarray) -> np.ndarray:
+    """Return first skills (S, 3): tricks make an answer less likely, nearly all answers are readable."""
+    return np.stack([plain, rng.uniform(-1.2, -0.4, len(plain)), np.full(len(plain), 4.0)], axis=-1)
+
+
+def _mixed(rng: np.random.Generator, count: int | None = None) -> np.ndarray:
+    """Return logits of the levels of an ordinary task, from the easiest to the hardest, not all in order."""
+    count = count or int(rng.integers(4, 7))
+    return np.linspace(rng.uniform(0.5, 2), rng.uniform(-3.5, -2), count) + rng.normal(0, 0.4, count)
+
+
+def _rate(rng: np.random.Generator) -> float:
+    return float(rng.uniform(2, 5))
+
+
+def _dead(rng: np.random.Generator) -> World:
+    """Two or three levels are out of reach for good."""
+    plain = np.concatenate([rng.uniform(-2, 1, int(rng.integers(2, 4))), np.full(rng.integers(2, 4), -12.0)])
+    return World(_skills(rng, plain), _rate(rng), transfer=0.1)
+
+
+def _saturated(rng: np.random.Generator) -> World:
+    """Two or three levels are solved before training begins."""
+    solved = rng.uniform(4, 6, int(rng.integers(2, 4)))
+    return World(
+        _skills(rng, np.concatenate([solved, rng.uniform(-3, 0, int(rng.integers(2, 4)))])), _rate(rng)
+    )
+
+
+def _format(rng: np.random.Generator) -> World:
+    """The policy can solve a level, but hardly an answer to it can be read."""
+    skills = _skills(rng, _mixed(rng))
+    broken = rng.integers(len(skills))
+    skills[broken] = (rng.uniform(1, 2.5), -0.5, rng.uniform(-4.2, -3.2))
+    return World(skills, _rate(rng), transfer=0.05)
+
+
+def _forgetting(rng: np.random.Generator) -> World:
+    """Levels that are solved at first decay where they are not rehearsed."""
+    solved = int(rng.integers(2, 4))
+    plain = np.concatenate([rng.uniform(3.5, 5, solved), rng.uniform(-2, 0.5, int(rng.integers(2, 4)))])
+    skills = _skills(rng, plain)
+    rest = skills.copy()
+    rest[:solved, 0] = -2.0
+    return World(skills, _rate(rng), rest=rest)
+
+
+def _harmful(rng: np.random.Generator) -> World:
+    """Puzzles with a trick are wrong ones: training on them spoils the others."""
+    return World(_skills(rng, _mixed(rng)), _rate(rng), harm=float(rng.uniform(0.6, 1.2)))
+
+
+def _lucky(rng: np.random.Generator) -> World:
+    """Rates come from six answers of a level: 0 and 100 % are often chance."""
+    return World(_skills(rng, _mixed(rng)), _rate(rng), answers=6)
+
+
+def _ladder(rng: np.random.Generator) -> World:
+    """A level can be learned only after the one before."""
+    count = int(rng.integers(4, 6))
+    plain = rng.uniform(-0.5, 1) - rng.uniform(0.5, 1) * np.arange(count)
+    return World(_skills(rng, plain), _rate(rng) + 2, transfer=0.0, ladder=True)
+
+
+def _nothing(rng: np.random.Generator) -> World:
+    """All levels are alike, so that equal shares are best."""
+    count = int(rng.integers(4, 7))
+    skills = np.tile([rng.uniform(-1.5, 2.5), 0.0, 4.0], (count, 1))
+    return World(skills, _rate(rng), speed=(1.0, 0.0, 8.0))
+
+
+TRAPS: dict[str, Callable[[np.random.Generator], World]] = {
+    "dead strata": _dead,
+    "saturated strata": _saturated,
+    "format failure": _format,
+    "forgetting": _forgetting,
+    "harmful knob": _harmful,
+    "lucky sample": _lucky,
+    "ladder": _ladder,
+    NOTHING: _nothing,
+}
+"""Trap -> draw of a world; the docstring says what goes wrong."""

@@ -1,0 +1,111 @@
+"""EnvEngineerBench: traps catch the rules that they were made to catch, and scores follow from games."""
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+from engineer.bench.learner import World
+from engineer.bench.play import STAGES, look_ahead, play
+from engineer.bench.results import Played, scored
+from engineer.bench.worlds import NOTHING, TRAPS, default_config, draw_world, space_of
+from engineer.spec import EngineerSpec
+
+DRAWS = 6
+UNGUARDED = {"floor": 0, "reversion": 0, "alarm": False}
+
+
+def gains(trap: str, name: str, draws: int = DRAWS, **options: object) -> np.ndarray:
+    """Points that an engineer ends above `fixed`, by draw."""
+    specs = EngineerSpec(name=name, options=options), EngineerSpec(name="fixed")
+    own, fixed = (np.array([play(trap, draw, spec).score for draw in range(draws)]) for spec in specs)
+    return 100 * (own - fixed)
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_frontier_beats_fixed_in_every_trap_and_loses_nothing_where_there_is_nothing_to_gain(trap: str):
+    mean = gains(trap, "frontier").mean()
+    assert mean > (-1 if trap == NOTHING else 0.5)
+
+
+def test_without_guards_frontier_falls_into_the_format_trap():
+    assert gains("format failure", "frontier", **UNGUARDED).mean() < -1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trap", TRAPS)
+def test_in_many_draws_frontier_gains_surely_and_never_more_than_the_look_ahead(trap: str):
+    own = gains(trap, "frontier", 30)
+    if trap == NOTHING:
+        assert own.mean() > -1
+        return
+    most = gains(trap, "fixed", 30) + [100 * look_ahead(trap, draw).score for draw in range(30)]
+    fixed = np.array([100 * play(trap, draw, EngineerSpec(name="fixed")).score for draw in range(30)])
+    error = own.std(ddof=1) / np.sqrt(len(own))
+    assert own.mean() > 2 * error
+    assert own.mean() < (most - fixed).mean()
+    if trap == "format failure":
+        assert gains(trap, "frontier", 30, **UNGUARDED).mean() < -2
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_draw_is_the_same_each_time_and_a_default_config_fits_it(trap: str):
+    first, again, other = (draw_world(trap, draw) for draw in (3, 3, 4))
+    assert np.array_equal(first.skills, again.skills)
+    assert first.skills.shape != other.skills.shape or not np.array_equal(first.skills, other.skills)
+    space = space_of(first)
+    space.check(default_config(space))
+    random = EngineerSpec(name="random")
+    assert play(trap, 3, random) == play(trap, 3, random)
+    assert play(trap, 3, random).asked == STAGES - 1
+
+
+def test_only_strata_with_data_and_signal_are_learned_and_the_others_are_forgotten():
+    skills = np.array([[0.0, 0.0, 9.0], [0.0, 0.0, 9.0], [-20.0, 0.0, 9.0]])
+    world = World(skills, rate=3, transfer=0, rest=skills - 1, noise=0)
+    after = world.stage(skills, np.array([0.5, 0.0, 0.5]), np.full(3, 0.5), None)[:, 0]
+    assert after[0] > 0.3
+    assert after[1] < -0.3
+    assert after[2] == pytest.approx(-20, abs=1e-3)
+
+
+def test_copies_of_a_learner_learn_as_each_of_them_alone():
+    world, rng = draw_world("ladder", 0), np.random.default_rng(0)
+    shares, tricks = rng.dirichlet(np.ones(len(world.skills)), 5), rng.random((5, len(world.skills)))
+    copies = world.stage(np.broadcast_to(world.skills, (5, *world.skills.shape)), shares, tricks, None)
+    alone = [world.stage(world.skills, *each, None) for each in zip(shares, tricks, strict=True)]
+    assert np.allclose(copies, alone)
+
+
+def test_a_ladder_needs_all_lower_strata():
+    half = np.array([[0.0, 0.0, 99.0]] * 3)
+    assert World(half, rate=1, ladder=True).right(half)[:, 0] == pytest.approx([0.5, 0.25, 0.125])
+    mastered = half.copy()
+    mastered[:2, 0] = logit(0.9)
+    assert World(half, rate=1, ladder=True).right(mastered)[2, 0] == pytest.approx(0.9 * 0.9 * 0.5)
+
+
+def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():
+    def games(*gains: float) -> list[Played]:
+        traps = [("ladder", gains), (NOTHING, [0.0] * len(gains))]
+        return [
+            Played(trap=trap, draw=draw, score=0.5 + gain, used=4, asked=5, tokens=10)
+            for trap, values in traps
+            for draw, gain in enumerate(values)
+        ]
+
+    fixed, best = games(0, 0, 0, 0), games(0.1, 0.3, 0.2, 0.2)
+    score = scored("mine", games(0.05, 0.15, 0.1, 0.1), fixed, best)
+    share = score.shares["ladder"]
+    assert (share.value, share.low, share.high) == pytest.approx((0.5, 0.5, 0.5)), "half of it in each draw"
+    assert NOTHING not in score.shares
+    assert score.overall == share
+    gain = score.gains["ladder"]
+    assert gain.value == pytest.approx(0.1)
+    # Student's quantile for 3 degrees of freedom, the standard error of four gains.
+    assert gain.high - gain.value == pytest.approx(3.1824 * np.std([5, 15, 10, 10], ddof=1) / 200, rel=1e-3)
+    assert gain.p < 0.05
+    assert (score.used, score.asked, score.tokens) == (32, 40, 80)
+    assert scored("look-ahead", best, fixed, best).overall.value == 1
+    nothing = scored("fixed", fixed, fixed, best)
+    assert (nothing.overall.value, nothing.overall.p) == (0, 1)
+    assert nothing.gains[NOTHING].p == 1
