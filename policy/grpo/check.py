@@ -110,6 +110,7 @@ def check(spec: CheckSpec) -> TrainingPlan:
     _check_fields("trl", GRPOConfig, spec.trl)
     options = {"output_dir": "unused", "report_to": [], **spec.trl}
     config = _built("trl", spec.trl, lambda: grpo_arguments(options, spec.processes))
+    _built("trl", spec.trl, lambda: _build_optimizer(config))
     prompts = config.generation_batch_size // config.num_generations
     steps = None
     if spec.instances is not None:
@@ -126,6 +127,33 @@ def check(spec: CheckSpec) -> TrainingPlan:
         prompts=prompts,
         completions=config.generation_batch_size,
         optimizer_steps=steps,
+    )
+
+
+def _build_optimizer(config: Any) -> None:
+    """Make the optimizer and the scheduler of a `GRPOConfig` for a layer of one weight.
+
+    Raises what they raise about their options; packages of this machine are no part of the check.
+    """
+    import torch
+    from transformers import Trainer, get_scheduler
+
+    layer = torch.nn.Linear(1, 1, bias=False)
+    if config.optim_target_modules or "lomo" in config.optim:
+        return  # they need the modules of the policy
+    try:
+        kind, options = Trainer.get_optimizer_cls_and_kwargs(config, layer)  # pyright: ignore[reportArgumentType]
+    except Exception as error:
+        if isinstance(error, ImportError) or re.search(r"\b(install|import)", str(error)):
+            return  # see `policy.grpo.launch.check_machine`
+        raise
+    groups: Any = [{"params": layer.parameters(), "weight_decay": config.weight_decay}]
+    get_scheduler(
+        config.lr_scheduler_type,
+        optimizer=kind(groups, **options),
+        num_warmup_steps=config.get_warmup_steps(100),
+        num_training_steps=100,
+        scheduler_specific_kwargs=config.lr_scheduler_kwargs,
     )
 
 

@@ -69,8 +69,25 @@ _SMALLEST = {
     "gradient_accumulation_steps": 1,
     "steps_per_generation": 1,
     "generation_batch_size": 1,
+    "num_iterations": 1,
+    "dataloader_num_workers": 0,
 }
-"""Sizes that we read -> their least values."""
+"""Sizes that we read, or that TRL reads without a check -> their least values."""
+CHOICES: dict[str, tuple[str | bool, ...]] = {
+    "loss_type": ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
+    "importance_sampling_level": ("token", "sequence"),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+    "scale_rewards": ("group", "batch", "none"),
+    "vllm_mode": ("colocate", "server"),
+    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+    "save_strategy": ("steps", "epoch", "no"),
+    "eval_strategy": ("no",),
+    "eval_on_start": (False,),
+    "load_best_model_at_end": (False,),
+    "auto_find_batch_size": (False,),
+    "remove_unused_columns": (False,),
+}
+"""Values of options that TRL checks only while it trains, or that need evaluations by TRL, which has none."""
 SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
 """Options that say how the completions of a step are split up; what is learned follows from their sum."""
 
@@ -147,6 +164,14 @@ def check_trl_options(options: dict[str, Any]) -> None:
             raise ConfigError(
                 f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave it out"
             )
+    for name in CHOICES.keys() & options.keys():
+        if options[name] not in (choices := CHOICES[name]):
+            expected = " or ".join(map(repr, choices))
+            raise ConfigError(f"trl.{name}: {options[name]!r} is no value for training; give {expected}")
+    if isinstance(steps := options.get("save_steps"), int | float) and steps <= 0:
+        raise ConfigError(f"trl.save_steps: {steps!r} is no number of steps; give one above 0")
+    if options.get("sync_ref_model") and not options.get("beta"):
+        raise ConfigError("trl.sync_ref_model: there is no reference model; set trl.beta above 0")
     if isinstance(rate := options.get("learning_rate"), int | float) and not 0 <= rate < inf:
         raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
     if "num_train_epochs" in options:

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,17 +22,24 @@ from policy.grpo.launch import (
     launcher,
 )
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
-from policy.grpo.train_spec import DEFAULTS, TrainingSettings, check_trl_options, deciding_options
+from policy.grpo.train_spec import CHOICES, DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 RESERVED = ["report_to", "temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"]
 NO_SIZES = {
     "num_generations": [None, 1],
     "max_completion_length": [2.5],
     "per_device_train_batch_size": [True],
+    "num_iterations": [0],
+    "dataloader_num_workers": [-1],
 }
+SOURCES = ("trainer/grpo_trainer.py", "generation/vllm_generation.py")
 REFUSED = [
     *((name, 1, "envwright sets this option itself") for name in RESERVED),
     ("learning_rate", -1, "-1 is no step size"),
+    ("save_steps", 0, "0 is no number of steps"),
+    ("sync_ref_model", True, "there is no reference model"),
+    *((name, "bogus", "'bogus' is no value for training; give ") for name in CHOICES),
+    ("scale_rewards", False, "False is no value for training; give 'group' or 'batch' or 'none'"),
     *((name, n, f"{n} is no whole number of at least") for name, values in NO_SIZES.items() for n in values),
 ]
 
@@ -57,6 +65,11 @@ def test_a_token_is_refused_without_showing_it():
         ({"trl": {"learning_rate": float("nan")}}, "trl.learning_rate: nan is no value"),
         ({"trl": {"beta": None}}, "trl.beta: None is no value"),
         ({"trl": {"loss_type": 3}}, "trl.loss_type: 3 is no value"),
+        ({"trl": {"optim": "bogus"}}, "trl: bogus is not a valid OptimizerNames"),
+        ({"trl": {"optim_args": "bogus"}}, "trl: not enough values"),
+        ({"trl": {"adam_beta1": 2.0}}, "trl: Invalid beta parameter at index 0: 2.0"),
+        ({"trl": {"lr_scheduler_type": "bogus"}}, "trl: bogus is not a valid SchedulerType"),
+        ({"trl": {"lr_scheduler_kwargs": {"bogus": 1}}}, "trl: .* unexpected keyword argument 'bogus'"),
         ({"trl": {"num_generations": 7}}, "trl.num_generations: 7: .* divisible"),
         ({"trl": {"generation_batch_size": 12}}, "trl.generation_batch_size: 12: .* divisible"),
         ({"trl": {}, "lora": {"rr": 2}}, "training.lora.rr: .* no such option; did you mean 'r'"),
@@ -68,6 +81,16 @@ def test_a_token_is_refused_without_showing_it():
 def test_what_the_installed_libraries_refuse_is_named_with_its_field(options: dict, said: str):
     with pytest.raises(ConfigError, match=said):
         check(CheckSpec.model_validate(options))
+
+
+def test_the_choices_are_those_of_the_installed_trainer():
+    spec = find_spec("trl")
+    assert spec
+    folder = Path(str(spec.origin)).parent
+    source = "".join((folder / name).read_text() for name in SOURCES)
+    for name, choices in [*CHOICES.items()][:6]:
+        compared = re.findall(rf'(?:self|args)\.{name} (?:==|!=|in|not in) (\[.*?\]|".*?")', source)
+        assert set(choices) == set(re.findall(r'"(\w+)"', " ".join(compared)))
 
 
 @pytest.mark.parametrize("name", EVERY)
