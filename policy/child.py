@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,7 +40,10 @@ OUT_OF_MEMORY = "out_of_memory"
 """Key of the progress entry in which a child says that memory ran out."""
 WARNING = "warning"
 """Key of a text that the parent logs."""
-_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+_JOB = re.compile(
+    r"(LOCAL_)?(RANK|WORLD_SIZE)|(OMPI_COMM_WORLD|MV2_COMM_WORLD|PMI)_\w+|MPI_LOCALN?RANK(ID|S)"
+    r"|ACCELERATE_USE_(FSDP|DEEPSPEED|MEGATRON_LM|PARALLELISM_CONFIG)"
+)
 """Variables of a distributed job, which some containers set: a child would wait for the other processes."""
 _NO_MEMORY = (
     "out of memory",
@@ -69,7 +73,7 @@ def start_child(
     """
     environment = {
         **YIELDING,
-        **{name: value for name, value in os.environ.items() if name not in _RANKS},
+        **{name: value for name, value in os.environ.items() if not _JOB.fullmatch(name)},
         **own_modules_first(),
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",  # libraries read their text files in the encoding of the locale

@@ -194,6 +194,8 @@ def load_tokenizer(source: str) -> Any:
         )
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.eos_token is None:
+        raise ModelError(f"{source}: its tokenizer has no eos_token; name the end of an answer in its config")
     if tokenizer.chat_template is None:
         raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
     with refused(f"{source}: its chat template cannot be used"), _time_limit(TEMPLATE_SECONDS):

@@ -120,20 +120,29 @@ def test_a_failure_says_how_and_ends_with_the_last_words(folder: Path, code: str
     assert ("Last lines" in str(failed.value)) == (code != KILLED)
 
 
+JOB = [
+    *(f"{job}_{name}" for job in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD") for name in ("RANK", "SIZE")),
+    *("OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "ACCELERATE_USE_FSDP"),
+]
+"""Variables by which accelerate takes a process for one of several."""
+
+
 def test_a_child_has_a_group_and_an_environment_of_its_own_unless_the_user_says_otherwise(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It joins no other job, reads files as UTF-8, and its threads give up their core."""
     tells = """
 import locale
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "PYTHONUNBUFFERED", "OMP_WAIT_POLICY", "GIVEN")
+names = (*JOB, "PYTHONUNBUFFERED", "OMP_WAIT_POLICY", "GIVEN")
 entry = {name: os.environ[name] for name in names if name in os.environ}
 own = os.getpgid(0) == os.getpid()
 entry |= {"encoding": locale.getpreferredencoding().lower(), "own group": own, "arguments": len(sys.argv)}
 print("progress " + json.dumps(entry))
 """
     seen: list[dict] = []
-    job = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LC_ALL": "POSIX", "PYTHONUTF8": "0"}
+    tells = f"JOB = {JOB}\n{tells}"
+    job = dict.fromkeys(JOB, "1") | {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}
     for name, value in (job | {"PYTHONCOERCECLOCALE": "0"}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
