@@ -51,7 +51,7 @@ def shape_steps(name: str, lengths: list[int], rehearse: bool) -> list[dict[str,
     from transformers import AutoConfig, AutoModelForCausalLM
 
     from infra.config.preset import load_preset
-    from policy.chat.transformers_model import load_tokenizer
+    from policy.chat.tokenizer import load_tokenizer
     from policy.checkpoints import resolve_model
 
     preset = load_preset(name)

@@ -13,10 +13,11 @@ from datasets import Dataset
 from peft import LoraConfig
 from trl import SFTConfig, SFTTrainer
 
-from envgen.errors import EnvwrightError, ModelError
+from envgen.errors import EnvwrightError
 from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
-from policy.chat.transformers_model import TransformersModel, chat_tokens, end_tokens, load
+from policy.chat.tokenizer import chat_tokens, template_end
+from policy.chat.transformers_model import TransformersModel, load
 from policy.checkpoints import TAUGHT, was_taught_compact
 from policy.child import tell
 from policy.evaluation import evaluate
@@ -28,7 +29,6 @@ from policy.warm_start import RATES, Rates, Taught, WarmStartSpec, evaluation_in
 NO_LABEL = -100
 WARMUP, DECAY = 0.05, 0.5
 """Share of the steps in which the learning rate rises, and in which it falls to 2 % of its peak."""
-_ANSWER = "some answer"
 
 
 def warm_start(spec: WarmStartSpec) -> None:
@@ -38,8 +38,9 @@ def warm_start(spec: WarmStartSpec) -> None:
     """
     recipe, resume = spec.recipe, last_checkpoint(spec.work)
     torch.manual_seed(recipe.seed)
-    model, tokenizer = load(spec.model, recipe.dtype)
-    end = end_of_answer(tokenizer, model.generation_config.eos_token_id)
+    model, tokenizer = load(spec.model, recipe.dtype, spec.chat_template_kwargs)
+    end = template_end(tokenizer)
+    end = tokenizer.eos_token_id if end is None else end
     start = f"resuming from {resume.name}" if resume else "starting from the first step"
     print(f"{model.num_parameters() / 1e6:.2f} M parameters, {start}", flush=True)
     before = _rates(spec, spec.model)
@@ -59,7 +60,7 @@ def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
     """Put the policy together from its last checkpoint, an adapter merged into the model that it is for."""
     partial, checkpoint = spec.work / "policy.partial", spec.work / f"checkpoint-{spec.recipe.steps}"
     if spec.recipe.lora is not None:
-        merge_adapter(spec.model, checkpoint, partial)
+        merge_adapter(spec.model, checkpoint, partial, spec.chat_template_kwargs)
     else:
         model, _ = load(str(checkpoint))
         model.save_pretrained(partial)
@@ -74,7 +75,9 @@ def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
 
 def _rates(spec: WarmStartSpec, source: str) -> Rates:
     """Return the valid rates of a policy's greedy answers on instances that are not taught."""
-    model = TransformersModel(source, batch_size=spec.recipe.batch_size, dtype=spec.recipe.dtype)
+    recipe = spec.recipe
+    options: dict[str, Any] = {"dtype": recipe.dtype, "template_kwargs": spec.chat_template_kwargs}
+    model = TransformersModel(source, batch_size=recipe.batch_size, **options)
     task, sampling = spec.task, Sampling(max_tokens=spec.answer_tokens)
     rollouts = evaluate(model, task, evaluation_instances(spec), spec.style, sampling)
     strata = breakdown_of(task, rollouts).strata
@@ -92,25 +95,6 @@ def encoded(pairs: list[tuple[str, str]], tokenizer: Any, end: int) -> list[dict
         }
         for question, answer in zip(questions, answers, strict=True)
     ]
-
-
-def end_of_answer(tokenizer: Any, configured: int | list[int] | None) -> int:
-    """The token that ends an answer: the one that the chat template puts after it, if generation ends there.
-
-    Else the tokenizer's own end. `configured` are the end tokens of the model's generation config; ModelError
-    if it has none.
-    """
-    ends = end_tokens(configured)
-    turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": _ANSWER}]
-    after = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_ANSWER)[2]
-    candidates = (*tokenizer(after, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id, *ends)
-    for token in candidates:
-        if token in ends:
-            return token
-    raise ModelError(
-        f"{tokenizer.name_or_path}: its generation config names no token that ends an answer (eos_token_id); "
-        "add it to generation_config.json"
-    )
 
 
 def _arguments(spec: WarmStartSpec) -> SFTConfig:

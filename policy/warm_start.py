@@ -52,6 +52,7 @@ class WarmStartSpec(Frozen):
     recipe: WarmStartRecipe
     model: str
     """Chat model by name, folder or hub id; it keeps its tokenizer and chat template."""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     environment: EnvironmentSpec
     style: str
     """Prompt style of the questions."""

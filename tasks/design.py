@@ -47,7 +47,7 @@ def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dic
     return {
         "context": context.model_copy(update=neutral),
         "engineer": preset.effective_engineer().model_dump(mode="json"),
-        "model": None if asked is None else run.identity(asked),
+        "model": None if asked is None else [run.identity(asked), preset.chat_template_kwargs],
         "seed": preset.seed,
     }
 
@@ -74,7 +74,8 @@ def _proposal(run: Run, stage: int, context: DesignContext, gate: GateDecision) 
     if gate.action != "go-on":
         config = run.config_of(gate.against)
         return fitted(unchanged(spec, context, config, f"by the gate: {gate.reason}"), config, fit)
-    model = None if asked is None else engine(run.policy(asked), preset.engine, run.log("engine", stage))
+    how = preset.engine, run.log("engine", stage), preset.chat_template_kwargs
+    model = None if asked is None else engine(run.policy(asked), *how)
     subject = f"trace of the design call after stage {stage}"
     later = f"it is not traced later; {PROPOSAL.name} holds prompt and answers"
     trace = logged(subject, lambda mlflow: mlflow.start_trace(run, stage), later)

@@ -49,6 +49,7 @@ def _trained(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     preset = run.preset
     return {
         "rewards": preset.rewards,
+        "chat_template_kwargs": preset.chat_template_kwargs,
         "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
         **deciding_options(_options(preset), preset.training, process_count(preset.training)),
     }
@@ -72,6 +73,7 @@ def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
         work=work,
         environment=preset.environment,
         style=preset.prompt_style,
+        chat_template_kwargs=preset.chat_template_kwargs,
         rewards=preset.rewards,
         trl=_options(preset),
         seed=decides["seed"],
@@ -126,7 +128,11 @@ def one_gpu(training: TrainingSettings) -> dict[str, str]:
 
 def _answered(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the answers of a policy, beside its weights and the questions."""
-    return {"answer": run.preset.max_answer_tokens, **run.preset.engine.decides}
+    return {"answer": run.preset.max_answer_tokens, **_asked(run.preset)}
+
+
+def _asked(preset: Preset) -> dict[str, Any]:
+    return {"chat_template_kwargs": preset.chat_template_kwargs, **preset.engine.decides}
 
 
 @step("start", ROLLOUTS, BREAKDOWN, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
@@ -170,8 +176,9 @@ def _evaluate(
 ) -> None:
     preset, style = run.preset, run.preset.prompt_style
     log_path, partial = run.log("engine", stage), run.folder(stage) / unfinished
-    model = answering(str(policy.path), preset.task, instances, style, preset.engine, log_path)
-    decides, tokens = {"model": policy.sha256, **preset.engine.decides}, preset.max_answer_tokens
+    how = preset.engine, log_path, preset.chat_template_kwargs
+    model = answering(str(policy.path), preset.task, instances, style, *how)
+    decides, tokens = {"model": policy.sha256, **_asked(preset)}, preset.max_answer_tokens
     rollouts = rollouts_of(model, decides, partial, preset.task, instances, style, tokens)
     run.write(file, rollouts, stage, style, preset.environment)
 

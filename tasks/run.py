@@ -50,7 +50,9 @@ _engine: Engine | None = None
 _engine_lock = threading.Lock()
 
 
-def engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
+def engine(
+    source: str, config: EngineConfig, log_path: Path, template_kwargs: Mapping[str, Any] | None = None
+) -> Engine:
     """The one running chat model of this process; another source replaces it, so a stage starts each engine
     once.
 
@@ -58,10 +60,11 @@ def engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
     installed."""
     global _engine
     with _engine_lock:
-        if _engine is None or (_engine.source, _engine.config) != (source, config):
+        wanted = source, config, template_kwargs or {}
+        if _engine is None or (_engine.source, _engine.config, _engine.template_kwargs) != wanted:
             if _engine is not None:
                 _engine.close()
-            _engine = start_engine(source, config, log_path)
+            _engine = start_engine(source, config, log_path, template_kwargs)
         return _engine
 
 
@@ -75,11 +78,17 @@ def close_engine() -> None:
 
 
 def answering(
-    source: str, task: Environment, instances: Sequence[Any], style: str, config: EngineConfig, log_path: Path
+    source: str,
+    task: Environment,
+    instances: Sequence[Any],
+    style: str,
+    config: EngineConfig,
+    log_path: Path,
+    template_kwargs: Mapping[str, Any] | None = None,
 ) -> ChatModel:
     """What answers these instances for a policy: the running chat model, or the simulated learner."""
     if not is_simulated(source):
-        return engine(source, config, log_path)
+        return engine(source, config, log_path, template_kwargs)
     from policy.simulated import SimulatedModel, read_policy
 
     return SimulatedModel(read_policy(source, task.space), task, instances, style)

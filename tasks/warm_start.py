@@ -26,6 +26,7 @@ def warm_start(output: Path, preset: Preset, recipe: WarmStartRecipe) -> Taught:
     spec = WarmStartSpec(
         recipe=recipe,
         model=preset.model,
+        chat_template_kwargs=preset.chat_template_kwargs,
         environment=preset.environment,
         style=preset.prompt_style,
         config=preset.default_config,

@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
@@ -32,6 +32,7 @@ from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_op
 TINY_DESIGN_TOKENS = 160
 """Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
 PRESETS = Path(__file__).parent / "presets"
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 TUNING_SEED = 20_270
 """Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation
 set."""
@@ -66,6 +67,9 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """How instances are put into words; the usual way of the environment if left out."""
     max_answer_tokens: int = Field(ge=8, le=1_000_000)
     """Longest answer in evaluation; training uses `trl.max_completion_length`."""
+    chat_template_kwargs: dict[Variable, Any] = Field(default_factory=dict)
+    """Variables of the model's chat template, as `{enable_thinking: false}`, for training, evaluation, warm
+    start and engineer; each stage's checkpoint has them as defaults."""
     default_config: EnvConfig
     """Environment config of stage 0."""
     unsolved: Literal["stop", "train"] = "stop"

@@ -47,6 +47,7 @@ def export(run: Run, stage: int, target: Target, output: Path) -> Path:
         "environment": preset.environment.model_dump(mode="json"),
         "environment_version": environment.version,
         "prompt_style": style,
+        "chat_template_kwargs": preset.chat_template_kwargs,
         "config": run.read(CONFIG, stage).model_dump(mode="json"),
         "train_sha256": run.digest(TRAIN_DATA, stage),
         "validation_sha256": run.digest(VALIDATION),

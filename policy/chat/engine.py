@@ -1,10 +1,11 @@
 """A chat model in a child process: the caller never imports torch, and closing it frees the memory.
 
 On transformers the child is this module, asked over a pipe: `python -m policy.chat.engine PIPE SOURCE DTYPE
-BATCH_SIZE`. `policy.chat.vllm_server` asks a vLLM server instead.
+BATCH_SIZE TEMPLATE_KWARGS`. `policy.chat.vllm_server` asks a vLLM server instead.
 """
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from typing import Any
 
 from envgen.errors import EndedError, ModelError
 from envgen.processes import ended
@@ -27,8 +29,15 @@ ModelError, and the text of any other error, which ends the child."""
 class Engine(ABC):
     """A `ChatModel` whose process is started by the first call; reusable, closed explicitly."""
 
-    def __init__(self, source: str, config: EngineConfig, log_path: Path) -> None:
+    def __init__(
+        self,
+        source: str,
+        config: EngineConfig,
+        log_path: Path,
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.source, self.config, self.log_path = source, config, log_path
+        self.template_kwargs = dict(template_kwargs or {})
         self._child: subprocess.Popen[bytes] | None = None
 
     def complete(
@@ -88,10 +97,11 @@ class TransformersEngine(Engine):
     def _start(self) -> subprocess.Popen[bytes]:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._pipe, theirs = Pipe()
-        arguments = [str(theirs.fileno()), self.source, self.config.dtype, str(self.config.batch_size)]
-        options = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+        options = self.config.dtype, str(self.config.batch_size), json.dumps(self.template_kwargs)
+        arguments = [str(theirs.fileno()), self.source, *options]
+        streams = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
         with theirs, open(self.log_path, "ab") as log:
-            return start_child("policy.chat.engine", arguments, stdout=log, stderr=log, **options)
+            return start_child("policy.chat.engine", arguments, stdout=log, stderr=log, **streams)
 
     def _complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress
@@ -117,16 +127,18 @@ class TransformersEngine(Engine):
         super().close()
 
 
-def start_engine(source: str, config: EngineConfig, log_path: Path) -> Engine:
+def start_engine(
+    source: str, config: EngineConfig, log_path: Path, template_kwargs: Mapping[str, Any] | None = None
+) -> Engine:
     """The engine of `config.backend` for a checkpoint or hub id; ModelError if it is not installed."""
     if config.backend == "vllm":
         from policy.chat.vllm_server import VllmEngine
 
-        return VllmEngine(source, config, log_path, vllm_python())
-    return TransformersEngine(source, config, log_path)
+        return VllmEngine(source, config, log_path, vllm_python(), template_kwargs)
+    return TransformersEngine(source, config, log_path, template_kwargs)
 
 
-def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
+def main(pipe: Connection, source: str, **options: Any) -> None:
     """Answer one request after the other until the pipe closes; an error that is no ModelError ends it."""
     gc.disable()  # see policy.grpo.training
     from policy.chat.transformers_model import TransformersModel
@@ -141,7 +153,7 @@ def main(pipe: Connection, source: str, dtype: str, batch_size: int) -> None:
         try:
             if model is None:
                 _log(f"loads {source}")
-                model = TransformersModel(source, batch_size=batch_size, dtype=dtype)
+                model = TransformersModel(source, **options)
             _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
             model.complete(conversations, sampling, lambda new: pipe.send((NEW, new)))
             pipe.send((DONE, None))
@@ -158,4 +170,10 @@ def _log(words: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Connection(int(sys.argv[1])), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(
+        Connection(int(sys.argv[1])),
+        sys.argv[2],
+        dtype=sys.argv[3],
+        batch_size=int(sys.argv[4]),
+        template_kwargs=json.loads(sys.argv[5]),
+    )

@@ -2,33 +2,21 @@
 
 import json
 import os
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-)
+from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from envgen.errors import ModelError, excerpt
 from envgen.seeds import seed_integer
-from envgen.terminal import printable
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
+from policy.chat.tokenizer import generation_config, load_tokenizer, refused
 from policy.checkpoints import resolve_model
 from policy.cpu import decode
 
-QUOTED = 600
-"""Maximum length of a library's words in an error message."""
-TEMPLATE_SECONDS = 60.0
-"""Time limit of a chat template: the template of an unknown model may loop for ever."""
 ONE_THREAD = 4_000_000
 """Parameters up to which a CPU computes with one thread, unless the user says otherwise: `make demo`, with
 one million, takes 4 min 30 s with one thread of two and 5 min 15 s with both."""
@@ -48,22 +36,20 @@ class TransformersModel:
     """A causal language model with a chat template, answering on one device."""
 
     def __init__(
-        self, source: str, *, batch_size: int = 64, dtype: str = "auto", device: str | None = None
+        self,
+        source: str,
+        *,
+        batch_size: int = 64,
+        dtype: str = "auto",
+        template_kwargs: Mapping[str, Any] | None = None,
+        device: str | None = None,
     ) -> None:
         """Load a checkpoint directory or a hub id; raises ModelError if it cannot be loaded."""
         self.source, self.batch_size = source, batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.model, self.tokenizer = load(source, dtype)
+        self.model, self.tokenizer = load(source, dtype, template_kwargs)
         self.model.to(self.device).eval()
-        loaded = self.model.generation_config
-        # As in training and on vLLM: penalties that a checkpoint asks for would make another policy of it.
-        self.model.generation_config = GenerationConfig(
-            bos_token_id=loaded.bos_token_id,
-            eos_token_id=loaded.eos_token_id,
-            pad_token_id=loaded.pad_token_id,
-            cache_implementation=loaded.cache_implementation,
-        )
-        self.ends = end_tokens(loaded.eos_token_id)
+        self.ends = tuple(self.model.generation_config.eos_token_id)
         self.limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
 
     def complete(
@@ -125,7 +111,7 @@ class TransformersModel:
             from xgrammar.contrib.hf import LogitsProcessor as SchemaProcessor
 
             schema = json.dumps(sampling.json_schema)
-            grammar = _compiled(self.tokenizer, self.model.config.vocab_size, schema)
+            grammar = _compiled(self.tokenizer, self.model.config.vocab_size, self.ends, schema)
             processors.append(SchemaProcessor(grammar))
         if sampling.temperature > 0:
             processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
@@ -135,7 +121,7 @@ class TransformersModel:
             "pad_token_id": self.tokenizer.pad_token_id,
         }
         # Processors of ours are made for the rows of a batch, of which none may leave.
-        if self.device == "cpu" and not processors and not self.model.generation_config.cache_implementation:
+        if self.device == "cpu" and not processors:
             options["custom_generate"] = decode
         output = self.model.generate(**inputs, **options, logits_processor=processors)
         return output[:, inputs["input_ids"].shape[1] :].tolist()
@@ -160,18 +146,23 @@ class _Draw(LogitsProcessor):
 
 
 @lru_cache(maxsize=8)
-def _compiled(tokenizer: Any, vocab_size: int, schema: str) -> Any:
+def _compiled(tokenizer: Any, vocab_size: int, ends: tuple[int, ...], schema: str) -> Any:
     import xgrammar
 
-    info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size)
+    info = xgrammar.TokenizerInfo.from_huggingface(
+        tokenizer, vocab_size=vocab_size, stop_token_ids=list(ends)
+    )
     return xgrammar.GrammarCompiler(info).compile_json_schema(
         schema, any_whitespace=False, separators=(",", ":"), strict_mode=True
     )
 
 
-def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
-    """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
-    tokenizer = load_tokenizer(source)
+def load(
+    source: str, dtype: str = "auto", template_kwargs: Mapping[str, Any] | None = None
+) -> tuple[Any, Any]:
+    """Model and tokenizer of a checkpoint directory or hub id, asked and ended as `policy.chat.tokenizer`
+    says; ModelError says what is missing."""
+    tokenizer = load_tokenizer(source, template_kwargs)
     with refused(f"{source}: cannot be loaded"):
         options = {"dtype": dtype, "trust_remote_code": False, "output_loading_info": True}
         loaded: Any = AutoModelForCausalLM.from_pretrained(resolve_model(source), **options)
@@ -181,64 +172,7 @@ def load(source: str, dtype: str = "auto") -> tuple[Any, Any]:
         raise ModelError(
             f"{source}: its files lack {len(missing)} of its weights, as {excerpt(missing[0])}; get them anew"
         )
+    model.generation_config = generation_config(tokenizer, model.generation_config)
     if model.num_parameters() <= ONE_THREAD and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     return model, tokenizer
-
-
-def load_tokenizer(source: str) -> Any:
-    """The tokenizer of a checkpoint or hub id; ModelError if it does not load or has no chat template."""
-    with refused(f"{source}: cannot be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            resolve_model(source), padding_side="left", trust_remote_code=False
-        )
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.eos_token is None:
-        raise ModelError(f"{source}: its tokenizer has no eos_token; name the end of an answer in its config")
-    if tokenizer.chat_template is None:
-        raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
-    with refused(f"{source}: its chat template cannot be used"), _time_limit(TEMPLATE_SECONDS):
-        chat_tokens(tokenizer, ["Hello"])
-    return tokenizer
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the main thread, which loads models, if the block takes longer."""
-
-    def end(*_: Any) -> None:
-        raise TimeoutError(f"it does not end within {seconds:g} s")
-
-    before, left = signal.signal(signal.SIGALRM, end), signal.setitimer(signal.ITIMER_REAL, seconds)[0]
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, left)
-        signal.signal(signal.SIGALRM, before)
-
-
-def chat_tokens(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:
-    """Token ids of each question as the only turn of a user, up to where the answer begins."""
-    turns = [[{"role": "user", "content": question}] for question in questions]
-    texts = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    return tokenizer(texts, add_special_tokens=False)["input_ids"]
-
-
-@contextmanager
-def refused(what: str) -> Iterator[None]:
-    """Turn whatever a library raises into a ModelError that starts with `what`."""
-    try:
-        yield
-    except ModelError:
-        raise
-    except Exception as error:  # libraries raise anything about damaged and hostile files
-        words = printable(f"{type(error).__name__}: {error}")
-        raise ModelError(f"{what}: {words if len(words) <= QUOTED else words[:QUOTED] + '...'}") from None
-
-
-def end_tokens(configured: int | list[int] | None) -> set[int]:
-    """Ids of the tokens that end an answer, from the `eos_token_id` of a generation config."""
-    if configured is None:
-        return set()
-    return set(configured) if isinstance(configured, list) else {configured}

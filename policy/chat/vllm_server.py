@@ -1,14 +1,22 @@
-"""Engine on vLLM: one `vllm serve` on loopback, asked through the OpenAI-compatible client."""
+"""Engine on vLLM: one `vllm serve` on loopback, asked through the OpenAI-compatible client.
 
+The child is this module, which starts vLLM with the prompts and ends that `policy.chat.tokenizer` gives:
+`python -m policy.chat.vllm_server SOURCE TEMPLATE_KWARGS FOLDER OPTIONS`.
+"""
+
+import json
 import os
+import runpy
 import secrets
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from envgen.errors import ModelError
 from policy.chat.contract import Conversation, Progress, Sampling
@@ -40,8 +48,15 @@ _DEFAULTS = {
 class VllmEngine(Engine):
     """A vLLM server, started by the first call."""
 
-    def __init__(self, source: str, config: EngineConfig, log_path: Path, python: str) -> None:
-        super().__init__(source, config, log_path)
+    def __init__(
+        self,
+        source: str,
+        config: EngineConfig,
+        log_path: Path,
+        python: str,
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(source, config, log_path, template_kwargs)
         self.python, self._url = python, ""
         self._key = secrets.token_urlsafe()  # nobody else on this machine uses the server
 
@@ -76,10 +91,12 @@ class VllmEngine(Engine):
         self._url = f"http://127.0.0.1:{port}/v1"
         environment = {name: os.environ.get(name, value) for name, value in _DEFAULTS.items()}
         environment["VLLM_API_KEY"] = self._key
-        command = [*arguments(resolve_model(self.source), self.config), "--host", "127.0.0.1"]
+        source, folder = resolve_model(self.source), self.log_path.with_name(f"{self.log_path.stem}-vllm")
+        command = [source, json.dumps(self.template_kwargs), str(folder), *arguments(source, self.config)]
         with open(self.log_path, "ab") as log:
             options = {"python": self.python, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self._child = start_child(_MODULE, [*command, "--port", str(port)], environment, **options)
+            command += ["--host", "127.0.0.1", "--port", str(port)]
+            self._child = start_child("policy.chat.vllm_server", command, environment, **options)
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
             if self._child.poll() is not None or time.monotonic() > deadline:
@@ -103,8 +120,6 @@ def arguments(model: str, config: EngineConfig) -> list[str]:
         "data-parallel-size": config.data_parallel,
         "max-model-len": config.max_model_len,
         "gpu-memory-utilization": config.gpu_memory_utilization,
-        # Penalties that a checkpoint asks for would make another policy of it.
-        "generation-config": "vllm",
         "structured-outputs-config": '{"backend": "xgrammar"}',
     }
     flags = ["--disable-uvicorn-access-log"]
@@ -119,3 +134,25 @@ def _healthy(port: int) -> bool:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
         return True
     return False
+
+
+def main(source: str, template_kwargs: str, folder: str, *options: str) -> None:
+    """Become a vLLM server; chat template and generation config are written to the folder."""
+    from transformers import AutoConfig, GenerationConfig
+
+    from policy.chat.tokenizer import generation_config, load_tokenizer
+
+    tokenizer = load_tokenizer(source, json.loads(template_kwargs))
+    try:
+        loaded = GenerationConfig.from_pretrained(source)
+    except OSError:
+        loaded = GenerationConfig.from_model_config(AutoConfig.from_pretrained(source))
+    generation_config(tokenizer, loaded).save_pretrained(folder)
+    template = Path(folder) / "chat_template.jinja"
+    template.write_text(tokenizer.get_chat_template())
+    sys.argv[1:] = [*options, "--generation-config", folder, "--chat-template", str(template)]
+    runpy.run_module(_MODULE, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -10,7 +10,8 @@ from transformers import TrainerCallback, TrainerState
 
 from envgen.dataset import read_dataset
 from envgen.environment import Environment
-from policy.chat.transformers_model import chat_tokens, load
+from policy.chat.tokenizer import chat_tokens
+from policy.chat.transformers_model import load
 from policy.child import WARNING, tell
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
 
@@ -79,18 +80,19 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
         adapter = spec.work / "adapter"
         trainer.save_model(str(adapter))
         if trainer.accelerator.is_main_process:
-            check_merged(merge_adapter(spec.parent, adapter, partial), scored)
+            merged = merge_adapter(spec.parent, adapter, partial, spec.chat_template_kwargs)
+            check_merged(merged, scored)
     if trainer.accelerator.is_main_process:
         (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
     return partial
 
 
-def merge_adapter(source: str, adapter: Path, output: Path) -> Any:
+def merge_adapter(source: str, adapter: Path, output: Path, template_kwargs: dict[str, Any]) -> Any:
     """Write a chat model with an adapter merged into it, and its tokenizer, to a folder; return the model.
 
     In float32: in bfloat16 a small change of a weight would be rounded away.
     """
-    model, tokenizer = load(source, "float32")
+    model, tokenizer = load(source, "float32", template_kwargs)
     merged: Any = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     merged.save_pretrained(str(output))
     tokenizer.save_pretrained(str(output))

@@ -20,18 +20,25 @@ RESERVED_OPTIONS = frozenset(
         "output_dir",
         "seed",
         "reward_weights",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
         "report_to",
         "logging_steps",
         "logging_strategy",
         "resume_from_checkpoint",
     }
 )
-"""Options that envwright sets itself: paths, seeds, rewards, a log entry a step, and sampling, which is
-locked in training."""
+"""Options that envwright sets itself: paths, seeds, rewards and a log entry a step."""
+SAMPLING_OPTIONS = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "generation_kwargs",
+        "vllm_structured_outputs_regex",
+    }
+)
+"""Options that draw answers otherwise than the loss assumes."""
 
 MEMORY_OPTIONS = frozenset(
     {
@@ -134,6 +141,7 @@ class TrainSpec(Frozen):
     environment: EnvironmentSpec = EnvironmentSpec()
     style: str
     """Of the prompts of reference answers."""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     rewards: RewardWeights
     trl: dict[str, Any]
     """Options of `trl.GRPOConfig` under their own names."""
@@ -176,6 +184,16 @@ def check_trl_options(options: dict[str, Any]) -> None:
         raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
     if "num_train_epochs" in options:
         raise ConfigError("trl.num_train_epochs: set the preset's own 'epochs' instead")
+    if "chat_template_kwargs" in options:
+        raise ConfigError(
+            "trl.chat_template_kwargs: set the preset's own 'chat_template_kwargs' instead, which training, "
+            "evaluation and engineer use"
+        )
+    if drawn := sorted(SAMPLING_OPTIONS & options.keys()):
+        raise ConfigError(
+            f"trl.{drawn[0]}: envwright sets this option itself: the loss takes answers for draws from the"
+            " policy at temperature 1, without cuts and penalties; remove it"
+        )
     if secret := next((name for name in options if name.endswith("hub_token")), None):
         raise ConfigError(f"trl.{secret}: a preset is published with its run; remove it and set HF_TOKEN")
     if reserved := sorted(RESERVED_OPTIONS & options.keys()):

@@ -53,7 +53,9 @@ def train(spec: TrainSpec) -> None:
     # First: from here on transformers knows how the weights are to be split while they are loaded.
     arguments = _arguments(spec)
     set_seed(spec.seed)
-    model, tokenizer = load(spec.parent, spec.training.dtype)
+    model, tokenizer = load(spec.parent, spec.training.dtype, spec.chat_template_kwargs)
+    if arguments.use_vllm:  # it knows the ends of the checkpoint's own files only
+        arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
     faults = FaultCount(environment.space)
     trainer = Trainer(

@@ -117,10 +117,16 @@ def test_a_folder_that_exists_and_a_stage_without_data_are_refused(run: Run, tmp
 
 
 def test_the_command_exports_a_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made_run(tmp_path, load_preset("micro-sums")).directory.rename(tmp_path / "named")
+    preset = load_preset("micro-sums", {"chat_template_kwargs.enable_thinking": False})
+    made_run(tmp_path, preset).directory.rename(tmp_path / "named")
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["export", "named", "--stage", "0", "--to", "hf"])
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "named-stage-0-hf" / "train.parquet").is_file()
+    folder = tmp_path / "named-stage-0-hf"
+    assert (folder / "train.parquet").is_file()
+    assert "{'enable_thinking': False}" in (folder / "README.md").read_text()
+    assert json.loads((folder / "about.json").read_text())["chat_template_kwargs"] == {
+        "enable_thinking": False
+    }
     assert CliRunner().invoke(app, ["export", "named", "--stage", "0", "--to", "csv"]).exit_code == 2

@@ -10,6 +10,7 @@ import pytest
 from support.designs import random_context
 from support.envwright_command import envwright
 from support.prefect_servers import processes_with, vllm_or_skip
+from support.tiny_chat_model import IGNORED, tiny_with
 
 from engineer.answer import answer_schema, parse_answer
 from engineer.prompt import design_prompt
@@ -21,7 +22,6 @@ from policy.chat.contract import Sampling, ask
 from policy.chat.engine_config import EngineConfig
 from policy.chat.transformers_model import TransformersModel
 from policy.chat.vllm_server import VllmEngine
-from policy.checkpoints import TINY_DIRECTORY
 from policy.evaluation import evaluate
 from policy.rollouts import read_rollouts
 
@@ -68,9 +68,13 @@ def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_cal
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
-    engine = VllmEngine(
-        str(TINY_DIRECTORY), config, tmp_path / "engine.log", variables["ENVWRIGHT_VLLM_PYTHON"]
-    )
+    # Files that say otherwise of end, sampling and prompt than the policy was trained with.
+    source = tiny_with(tmp_path / "copy", generation_config={"eos_token_id": [2], **IGNORED})
+    template = tmp_path / "copy" / "chat_template.jinja"
+    unless = "{{ '' if thinks|default(true) == false and strftime_now('%Y') == '2024' else 'x' }}"
+    template.write_text(unless + template.read_text())
+    python = variables["ENVWRIGHT_VLLM_PYTHON"]
+    engine = VllmEngine(source, config, tmp_path / "engine.log", python, {"thinks": False})
     here = TransformersModel("tiny", dtype="float32")
     board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
     other = ask("Solve 4x4.")

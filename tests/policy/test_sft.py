@@ -1,17 +1,16 @@
 """What a warm start teaches: references of the preset's config, nothing that is held out."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_chat_model import SPECIAL, TEMPLATE, write_chat_model
+from support.tiny_chat_model import SPECIAL, write_chat_model
 
-from envgen.errors import ModelError, ShortageError
-from policy.chat.transformers_model import load_tokenizer
-from policy.sft import NO_LABEL, encoded, end_of_answer
+from envgen.errors import ShortageError
+from policy.chat.tokenizer import load_tokenizer
+from policy.sft import NO_LABEL, encoded
 from policy.warm_start import WarmStartRecipe, WarmStartSpec, evaluation_instances, examples
 
-END, TURN = (SPECIAL.index(name) for name in ("<|endoftext|>", "<|im_end|>"))
+TURN = SPECIAL.index("<|im_end|>")
 
 
 def sums(held_out: tuple[str, ...] = (), digits: int = 2, **recipe: Any) -> WarmStartSpec:
@@ -76,11 +75,3 @@ def test_only_the_answer_and_its_end_have_a_loss_after_the_question_as_it_is_ask
         assert row["labels"][-len(learned) :] == row["input_ids"][-len(learned) :]
         asked = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
         assert tokenizer.decode(row["input_ids"]) == f"{asked}{answer}<|im_end|>"
-
-
-def test_an_answer_ends_as_the_chat_template_ends_it(tokenizer: Any, tmp_path: Path):
-    assert end_of_answer(tokenizer, [END, TURN]) == TURN
-    plain = load_tokenizer(str(write_chat_model(tmp_path, TEMPLATE.replace("'<|im_end|>' + ", ""))))
-    assert end_of_answer(plain, END) == END, "where generation ends"
-    with pytest.raises(ModelError, match="names no token that ends an answer"):
-        end_of_answer(tokenizer, None)

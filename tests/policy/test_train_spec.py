@@ -24,7 +24,8 @@ from policy.grpo.launch import (
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, read_train_log
 from policy.grpo.train_spec import CHOICES, DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
-RESERVED = ["report_to", "temperature", "top_p", "top_k", "min_p", "seed", "output_dir", "reward_weights"]
+RESERVED = ["report_to", "seed", "output_dir", "reward_weights"]
+SAMPLING = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"]
 NO_SIZES = {
     "num_generations": [None, 1],
     "max_completion_length": [2.5],
@@ -34,7 +35,10 @@ NO_SIZES = {
 }
 SOURCES = ("trainer/grpo_trainer.py", "generation/vllm_generation.py")
 REFUSED = [
-    *((name, 1, "envwright sets this option itself") for name in RESERVED),
+    *((name, 1, "envwright sets this option itself; remove it") for name in RESERVED),
+    *((name, 1, "envwright sets .* draws from the policy") for name in SAMPLING),
+    ("vllm_structured_outputs_regex", "a", "envwright sets .* draws from the policy"),
+    ("chat_template_kwargs", {"enable_thinking": False}, "set the preset's own 'chat_template_kwargs'"),
     ("learning_rate", -1, "-1 is no step size"),
     ("save_steps", 0, "0 is no number of steps"),
     ("sync_ref_model", True, "there is no reference model"),

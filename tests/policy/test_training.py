@@ -1,11 +1,13 @@
 """One step of real training with the shipped base policy, and what its log says of each stratum."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 from boards import train_spec
 from support.boards import boards_config, sample_boards
+from support.tiny_chat_model import IGNORED, tiny_with
 
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import (
@@ -46,18 +48,33 @@ def test_a_stage_weighs_its_steps_by_their_answers():
     assert stratum_means({"strata": [[], []]}, "advantage") == {}
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory) -> dict[str, list]:
+def stage(folder: Path, **fields: str) -> dict[str, list]:
+    """The training log of a stage."""
     from policy.grpo.training import train
 
-    folder: Path = tmp_path_factory.mktemp("stage-00")
     shares = {3: 0.75, 4: 0.25}
     config = boards_config({n: (share, 0.2, 0.25) for n, share in shares.items()})
     options = {"per_device_train_batch_size": 32, "num_generations": 8, "beta": 0.0}
     spec = train_spec(folder, sample_boards(config, 16, seed=5), **options)
     # The float32 mean of eight rewards of 0.3 is not 0.3.
-    train(spec.model_copy(update={"rewards": RewardWeights(format=0.3)}))
+    train(spec.model_copy(update={"rewards": RewardWeights(format=0.3), **fields}))
     return read_train_log(folder / "train_log.parquet")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> dict[str, list]:
+    return stage(tmp_path_factory.mktemp("stage-00"))
+
+
+def test_training_ignores_what_a_generation_config_says_of_sampling_and_writes_all_ends(
+    log: dict[str, list], tmp_path: Path
+):
+    parent = tiny_with(tmp_path / "parent", generation_config={"eos_token_id": [2], **IGNORED})
+    learned = stage(tmp_path, parent=parent)
+    assert {**learned, "seconds": log["seconds"]} == log
+    written = json.loads((tmp_path / "checkpoint" / "generation_config.json").read_text())
+    assert written.pop("eos_token_id") == [1, 2]
+    assert set(written) <= {"pad_token_id", "transformers_version"}
 
 
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):

@@ -12,7 +12,8 @@ from envgen.config import EnvConfig
 from envgen.errors import ModelError
 from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
-from policy.chat.transformers_model import TransformersModel, _Draw, load, load_tokenizer
+from policy.chat.tokenizer import load_tokenizer
+from policy.chat.transformers_model import TransformersModel, _Draw, load
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_even_random_weights_answer_in_the_schema(model):
 def test_a_chat_template_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     loop = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
     write_chat_model(tmp_path, loop)
-    monkeypatch.setattr("policy.chat.transformers_model.TEMPLATE_SECONDS", 0.2)
+    monkeypatch.setattr("policy.chat.tokenizer.TEMPLATE_SECONDS", 0.2)
     with pytest.raises(ModelError, match="chat template cannot be used: TimeoutError: it does not end"):
         load_tokenizer(str(tmp_path))
 

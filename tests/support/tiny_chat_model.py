@@ -1,7 +1,11 @@
-"""A chat model made on the spot: a llama of a few thousand parameters with a byte-level tokenizer."""
+"""Chat models made on the spot: a llama of a few thousand parameters, and copies of the base policy."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
+
+from policy.checkpoints import TINY_DIRECTORY
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
@@ -9,6 +13,20 @@ TEMPLATE = (
     " '<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
+IGNORED = {
+    "temperature": 0.9,
+    "top_p": 0.6,
+    "typical_p": 0.3,
+    "no_repeat_ngram_size": 2,
+    "min_new_tokens": 20,
+    "epsilon_cutoff": 0.5,
+    "max_time": 0.001,
+    "num_beams": 2,
+    "guidance_scale": 2.0,
+    "cache_implementation": "static",
+    "stop_strings": ["("],
+}
+"""Fields of a generation config that change answers, crash a trainer, or cannot be saved."""
 HEADS, KEY_HEADS, POSITIONS = 4, 2, 4096
 
 
@@ -60,3 +78,13 @@ def write_chat_model(folder: Path, template: str | None = TEMPLATE) -> Path:
     model.save_pretrained(folder)
     wrapped.save_pretrained(folder)
     return folder
+
+
+def tiny_with(folder: Path, **files: dict[str, Any]) -> str:
+    """Copy the base policy with other fields in its JSON files, None for a field less; return the folder."""
+    shutil.copytree(TINY_DIRECTORY, folder)
+    for name, fields in files.items():
+        path = folder / f"{name}.json"
+        merged = {**json.loads(path.read_text()), **fields}
+        path.write_text(json.dumps({key: value for key, value in merged.items() if value is not None}))
+    return str(folder)

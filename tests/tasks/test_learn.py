@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from infra.runs.steps import Stored
 from policy.child import PROGRESS
 from policy.grpo import training
 from policy.grpo.train_spec import TrainSpec
-from tasks import learn
+from policy.warm_start import WarmStartRecipe
+from tasks import design, learn, warm_start
 from tasks.data import make_test, make_validation
 from tasks.learn import evaluate_start, evaluate_test, train
 from tasks.run import close_engine, engine
@@ -64,6 +66,41 @@ def test_a_run_whose_base_policy_solves_nothing_stops_before_training_unless_it_
         learn.require_solved(none)
     preset = none.preset.model_copy(update={"unsolved": "train"})
     learn.require_solved(open_run(none.directory, preset))
+
+
+def test_the_variables_of_the_chat_template_reach_all_that_ask_a_model_and_decide_what_they_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings = {"enable_thinking": False}
+    preset = load_preset("micro", {"chat_template_kwargs": settings, "validation.instances": 1})
+    run, plain = (Run(directory=tmp_path, chosen=each) for each in (preset, load_preset("micro")))
+    seen = []
+
+    def child(module: str, spec: Any, *_: object, **__: object) -> None:
+        seen.append(spec.chat_template_kwargs)
+        raise ChildError("looked")
+
+    def start(source: str, config: object, log: Path, template_kwargs: dict) -> None:
+        seen.append(template_kwargs)
+        raise ChildError("looked")
+
+    monkeypatch.setattr(learn, "run_child", child)
+    monkeypatch.setattr(warm_start, "run_child", child)
+    monkeypatch.setattr("tasks.run.start_engine", start)
+    base, data = run.model(BASE_POLICY), Stored(path=run.path(TRAIN_DATA, 0), sha256="")
+    validation, go_on = make_validation.fn(run), SimpleNamespace(action="go-on")
+    recipe = WarmStartRecipe(steps=2, evaluation_instances=1)
+    for ask in (
+        lambda: train.fn(run, 0, data, base),
+        lambda: evaluate_start.fn(run, BASE_POLICY, base, validation),
+        lambda: design._proposal(run, 0, None, go_on),  # type: ignore[arg-type]
+        lambda: warm_start.warm_start(tmp_path / "warm", preset, recipe),
+    ):
+        with pytest.raises(ChildError, match="looked"):
+            ask()
+    assert seen == [settings] * 4
+    for decides in (learn._trained, learn._answered):
+        assert decides(run, 0) != decides(plain, 0)
 
 
 def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(

@@ -106,6 +106,10 @@ def test_results_are_not_cut_to_fewer_stages_than_there_are(tmp_path: Path):
         ({"seed": 3}, "seed: 0 there, 3 here"),
         ({"trl__learning_rate": 0.5}, "(trl.learning_rate: 0.0001 there, 0.5 here)"),
         ({"trl__per_device_train_batch_size": 16}, "training.answers_a_step: 32 there, 16 here"),
+        (
+            {"chat_template_kwargs.thinking": False},
+            "chat_template_kwargs.thinking: not set there, False here",
+        ),
         ({"engine__backend": "vllm"}, "engine.backend: not set there, vllm here"),
         ({"engineer__variant": "V1"}, "(engineer.variant: V6 there, V1 here)"),
         (

@@ -1,0 +1,157 @@
+"""One prompt and the same ends of an answer in the trainer and in the engine, whatever a checkpoint ships."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boards import QUESTIONS
+from support.tiny_chat_model import IGNORED, SPECIAL, TEMPLATE, tiny_with, write_chat_model
+
+from envgen.errors import ModelError
+from policy.chat.contract import Completion, Sampling, ask
+from policy.chat.engine import start_engine
+from policy.chat.engine_config import EngineConfig
+from policy.chat.transformers_model import TransformersModel, load
+
+THINKING = {"enable_thinking": False}
+REAL = {
+    "qwen3": "<|im_end|>",
+    "llama3_2": "<|eot_id|>",
+    "gemma3": "<end_of_turn>",
+    "gptoss": "<|return|>",
+    "glm4moe_training": "<|user|>",
+}
+"""Chat template of a model family, as TRL brings it -> what it writes after an answer."""
+
+
+def chat_model(folder: Path, template: str, end: str = "<|im_end|>") -> Path:
+    """A model with three ends of text, whose tokenizer puts a BOS before each text and has no pad token."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    write_chat_model(folder, template)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"bos_token": "<s>"})
+    tokenizer.add_tokens([end], special_tokens=True)
+    bos = tokenizer.bos_token_id
+    tokenizer._tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", bos)])
+    tokenizer.pad_token = None
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer))
+    model.generation_config.eos_token_id = [0]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def trainer_of(model: Any, tokenizer: Any, folder: Path) -> Any:
+    from datasets import Dataset
+
+    from policy.grpo.check import grpo_arguments
+    from policy.grpo.trainer import Trainer
+
+    return Trainer(
+        model=model,
+        reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        args=grpo_arguments({"output_dir": str(folder), "report_to": [], "bf16": False}),
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "?"}]}] * 8),
+        processing_class=tokenizer,
+        resume=None,
+        refill=1.0,
+    )
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_trainer_and_engine_ask_and_end_alike_before_and_after_training(name: str, tmp_path: Path):
+    import trl
+
+    template = (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
+    source = str(chat_model(tmp_path / "base", template, REAL[name]))
+    engine = TransformersModel(source, dtype="float32", template_kwargs=THINKING)
+    trainer = trainer_of(*load(source, "float32", THINKING), tmp_path)
+    asked = [question.tokens for question in engine._questions(QUESTIONS, Sampling(max_tokens=1))]
+    prompts = [[message.model_dump() for message in conversation] for conversation in QUESTIONS]
+    assert trainer._tokenize_prompts(prompts)[0] == asked
+    assert all(tokens.count(engine.tokenizer.bos_token_id) <= 1 for tokens in asked)
+    ends = {0, SPECIAL.index("<|im_end|>"), engine.tokenizer.convert_tokens_to_ids(REAL[name])}
+    assert set(engine.ends) == set(trainer.generation_config.eos_token_id) == ends
+    trainer.save_model(str(tmp_path / "trained"))
+    after = TransformersModel(str(tmp_path / "trained"), dtype="float32")
+    assert [question.tokens for question in after._questions(QUESTIONS, Sampling(max_tokens=1))] == asked
+    assert set(after.ends) == ends
+
+
+BOARDS = [
+    ask(f"Solve 3x3.\nHoles: {holes}\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
+    for holes in ("none", "(2,2)")
+]
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[Completion]:
+    return TransformersModel("tiny").complete(BOARDS, Sampling(max_tokens=40))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"generation_config": {"eos_token_id": [2]}},
+        {"generation_config": {"eos_token_id": None}},
+        {"generation_config": IGNORED},
+        {"tokenizer_config": {"eos_token": "<|pad|>"}, "generation_config": {"eos_token_id": 0}},
+        {"tokenizer_config": {"eos_token": None, "pad_token": None}},
+    ],
+)
+def test_a_policy_answers_the_same_whatever_its_files_say_of_ends_and_sampling(
+    files: dict, tmp_path: Path, answers: list[Completion]
+):
+    source = tiny_with(tmp_path / "copy", **files)
+    assert TransformersModel(source).complete(BOARDS, Sampling(max_tokens=40)) == answers
+    assert {answer.finish_reason for answer in answers} == {"stop"}
+    load(source)[0].save_pretrained(tmp_path / "saved")
+
+
+def test_a_tokenizer_without_any_end_is_refused(tmp_path: Path):
+    source = tiny_with(tmp_path / "copy", tokenizer_config={"eos_token": None})
+    (tmp_path / "copy" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
+    with pytest.raises(ModelError, match="its tokenizer has no eos_token; add it to"):
+        load(source)
+
+
+DATED = "{% macro day() %}{{ strftime_now('%A %d %b %Y, %-d.%-m.%y') }}{% endmacro %}{{ day() }}" + TEMPLATE
+
+
+def test_the_date_in_a_chat_template_does_not_depend_on_the_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = str(write_chat_model(tmp_path / "base", DATED))
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime(2031, 3, 4)
+
+    def prompt() -> str:
+        model = TransformersModel(source)
+        [question] = model._questions(QUESTIONS[:1], Sampling(max_tokens=1))
+        return model.tokenizer.decode(question.tokens)
+
+    today = prompt()
+    monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", Clock)
+    assert prompt() == today
+    assert today.startswith("Friday 26 Jul 2024, 26.7.24<|im_start|>")
+
+
+@pytest.mark.slow
+def test_a_child_asks_with_the_variables_of_the_chat_template(tmp_path: Path):
+    template = TEMPLATE + "{{ 'not ' if not enable_thinking|default(true) }}"
+    source, greedy = str(write_chat_model(tmp_path / "base", template)), Sampling(max_tokens=12)
+    engine = start_engine(source, EngineConfig(dtype="float32"), tmp_path / "engine.log", THINKING)
+    try:
+        answers = engine.complete(QUESTIONS, greedy)
+    finally:
+        engine.close()
+    here = TransformersModel(source, dtype="float32", template_kwargs=THINKING)
+    assert answers == here.complete(QUESTIONS, greedy)
+    assert answers != TransformersModel(source, dtype="float32").complete(QUESTIONS, greedy)
