@@ -1,28 +1,24 @@
 """The form of a design answer, and how hostile text becomes a legal config."""
 
-import json
-import math
-from collections.abc import Iterator
-from contextlib import suppress
+import re
 from typing import Any
 
+from engineer.json_text import check_storable, number_of, objects, without_thoughts
 from engineer.proposal import MAX_TEXT
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, excerpt
-from envgen.files import unique_keys
 from envgen.space import Space, Stratum, plural
 
 MAX_RATIONALE = 600
-MAX_DEPTH = 20
 SHARE_DIGITS = 4
 SHARE_ROUNDING = 0.005
 """Shares are asked for with two digits, each off by at most this."""
-MAX_BRACES = 50
-"""Places of a text at which an answer is looked for, if its outermost braces hold none."""
 MAX_NAMED = 5
 """Strata outside of the space that are named one by one; the rest is counted."""
 SHARES = (0.0, 1.0)
 """The range of a share."""
+_MEANT = re.compile(r"\b(config|edits)\b[^\w]{0,3}:")
+"""Text that was meant to be an answer."""
 
 
 class AnswerError(ValueError):
@@ -63,80 +59,92 @@ def _short(number: float) -> float:
 
 
 def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
-    """The rationale and the raw config of an answer; AnswerError if it is not the JSON asked for.
+    """Return the rationale and what is raw of an answer; AnswerError if the text holds none.
 
-    The outermost braces of the text are read, so a code fence or a remark around them does no harm; if they
-    are no answer, as where a remark has braces too, the only object in the text that is one. Work is
-    bounded by limits of length and objects; NaN, infinities, duplicate keys, deep nesting and halves of
-    surrogate pairs are refused: what is read here is stored as JSON again.
+    Raw is `{space.key: {stratum: {name: number}}}` for a whole config, `{"edits": {stratum: ...}}` for some
+    of its numbers, and has `evidence` if there is any. Thoughts are dropped; the last object that is an
+    answer counts, unless a later one was meant to be an answer and cannot be read.
     """
-    if len(text) > MAX_TEXT:
-        raise AnswerError(f"the answer has {len(text)} characters; at most {MAX_TEXT} are read")
-    start, end = text.find("{"), text.rfind("}")
-    if start < 0 or end < start:
-        raise AnswerError("the answer holds no JSON object")
-    try:
-        return _answer_in(_DECODER.decode(text[start : end + 1]), space)
-    except (RecursionError, ValueError) as error:
-        answers = []
-        for value in _objects(text):
-            with suppress(ValueError):
-                answers.append(_answer_in(value, space))
-        if len(answers) == 1:
-            return answers[0]
-        if isinstance(error, AnswerError):
-            raise
-        if isinstance(error, RecursionError):
-            raise AnswerError("the JSON is nested too deeply") from None
-        raise AnswerError(f"the JSON cannot be read: {error}") from None
-
-
-def _answer_in(value: Any, space: Space) -> tuple[str, dict[str, Any]]:
-    """The rationale and the raw config that a JSON object holds; AnswerError if it lacks a config."""
-    _check_storable(value)
-    config = value.get("config")
-    if not isinstance(config, dict) or not isinstance(config.get(space.key), dict):
-        raise AnswerError(f"the object lacks config.{space.key}, a map from {space.noun} to ratios")
-    rationale = value.get("rationale", "")
-    return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], config
-
-
-def _objects(text: str) -> Iterator[Any]:
-    """The JSON objects in a text, none of them within another, at the first `MAX_BRACES` opening braces."""
-    at = text.find("{")
-    for _ in range(MAX_BRACES):
-        if at < 0:
-            return
+    answer, problem, longest = None, "the answer holds no JSON object", 0
+    body = without_thoughts(text)
+    for span, value in objects(body) if body.rfind("}") > body.find("{") >= 0 else ():
         try:
-            value, end = _DECODER.raw_decode(text, at)
-        except (RecursionError, ValueError):
-            end = at + 1
-        else:
-            yield value
-        at = text.find("{", end)
+            if isinstance(value, ValueError):
+                raise ValueError(f"the JSON cannot be read: {value}")
+            answer = _answer_in(value, space)
+        except ValueError as error:
+            if _MEANT.search(span):
+                answer = None
+            if len(span) > longest:
+                problem, longest = str(error), len(span)
+    if answer is None:
+        unread = f"; of its {len(text)} characters the last {len(body)} were read" * (len(text) > MAX_TEXT)
+        raise AnswerError(f"{problem}{unread}")
+    return answer
+
+
+def _answer_in(value: dict[str, Any], space: Space) -> tuple[str, dict[str, Any]]:
+    """Return the rationale and what is raw of a JSON object, or of the only object in it."""
+    check_storable(value)
+    while not {"config", "edits"} & value.keys():
+        inner = [part for part in value.values() if isinstance(part, dict)]
+        if len(inner) != 1:
+            break
+        [value] = inner
+    config, edits = value.get("config"), value.get("edits")
+    if config is not None and edits is not None:
+        raise AnswerError("the object has both config and edits; give one of them")
+    if isinstance(edits, dict):
+        keyed = edits.get(space.key) if len(edits) == 1 else None
+        raw = {"edits": keyed if isinstance(keyed, dict) else edits}
+    elif isinstance(config, dict) and isinstance(config.get(space.key), dict):
+        raw = config
+    else:
+        raise AnswerError(f"the object lacks config.{space.key}, a map from {space.noun} to ratios")
+    evidence, rationale = value.get("evidence"), value.get("rationale", "")
+    raw = {**raw, "evidence": evidence} if isinstance(evidence, list) else raw
+    return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], raw
 
 
 def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[EnvConfig, tuple[str, ...]]:
-    """The legal config nearest to a raw one, and what had to be changed, one sentence each.
+    """Return the legal config nearest to a raw one, see `parse_answer`, and its changes, a sentence each.
 
-    Numbers are clamped to their range, a missing or unreadable one keeps its previous value, strata outside
+    Knobs are clamped to their range, a missing or unreadable number keeps its previous value, strata outside
     of the space are dropped, shares are scaled to sum to 1, which is no change if they miss it by their
-    rounding. AnswerError if no share is left.
+    rounding. Edits name what differs from the previous config; the other shares divide the rest as before.
+    AnswerError if no number can be used or no share is left.
     """
-    changes = _outside(raw[space.key], space)
-    knobs = {
-        stratum.name: _read(raw[space.key], stratum, space, previous, changes) for stratum in space.strata
-    }
-    total = sum(numbers[SHARE] for numbers in knobs.values())
+    edits = space.key not in raw
+    entries = raw["edits"] if edits else raw[space.key]
+    changes = _outside(entries, space)
+    old = {stratum.name: _previous(stratum, space, previous) for stratum in space.strata}
+    read = {name: _read(entries.get(name), space[name], old[name], edits, changes) for name in space.names}
+    if not any(read.values()):
+        knobs = ", ".join([SHARE, *(knob.name for knob in space.knobs)])
+        keys = f"the keys are {', '.join(space.names)[:80]}, each with {knobs[:100]}"
+        raise AnswerError(f"no number of the answer can be used; {keys}")
+    shares = _shares({name: numbers[SHARE] for name, numbers in read.items() if SHARE in numbers}, old, edits)
+    total = sum(shares.values())
     if total <= 0:
         raise AnswerError("every data_ratio is 0")
     if abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
-    shares = {name: round(numbers[SHARE] / total, SHARE_DIGITS) for name, numbers in knobs.items()}
+    shares = {name: round(share / total, SHARE_DIGITS) for name, share in shares.items()}
     largest = max(shares, key=lambda name: shares[name])
     shares[largest] = round(shares[largest] + 1 - sum(shares.values()), SHARE_DIGITS)
-    parts = {name: Part.model_validate({**numbers, SHARE: shares[name]}) for name, numbers in knobs.items()}
-    return space.config(parts), tuple(changes)
+    parts = {name: old[name] | read[name] | {SHARE: shares[name]} for name in space.names}
+    return space.config({name: Part.model_validate(part) for name, part in parts.items()}), tuple(changes)
+
+
+def _shares(named: dict[str, float], old: dict[str, dict[str, float]], edits: bool) -> dict[str, float]:
+    """Return the share of each stratum, not scaled yet; AnswerError if their scales differ."""
+    rest = {name: numbers[SHARE] for name, numbers in old.items() if name not in named}
+    if rest and max(named.values(), default=0) > 1:
+        raise AnswerError("a data_ratio above 1 needs one for every stratum, on the same scale")
+    left, total = 1 - sum(named.values()), sum(rest.values())
+    if edits and total > 0 and left >= 0:
+        rest = {name: share * left / total for name, share in rest.items()}
+    return {name: named.get(name, rest.get(name, 0.0)) for name in old}
 
 
 def _outside(raw: dict[str, Any], space: Space) -> list[str]:
@@ -156,71 +164,34 @@ def _listed(space: Space) -> str:
     return f"[{', '.join(space.names)}]"
 
 
-def _read(
-    raw: dict[str, Any], stratum: Stratum, space: Space, previous: EnvConfig, changes: list[str]
-) -> dict[str, float]:
-    """The legal numbers of a stratum; `changes` gets what had to be changed."""
-    entry, part = raw.get(stratum.name), space.part(previous, stratum.name)
-    numbers = {}
+def _previous(stratum: Stratum, space: Space, previous: EnvConfig) -> dict[str, float]:
+    """Return the previous share and knobs of a stratum, absent ones by default."""
+    part = space.part(previous, stratum.name)
+    numbers = {name: part.get(name) for name in _ranges(stratum)}
+    return {name: stratum.absent[name] if old is None else old for name, old in numbers.items()}
+
+
+def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[str]) -> dict[str, float]:
+    """Return the legal numbers that an answer gives of a stratum, shares from 0; `changes` gets the rest."""
+    entry, read = entry if isinstance(entry, dict) else {}, {}
     for name, (low, high) in _ranges(stratum).items():
-        old = part.get(name)
-        old = stratum.absent[name] if old is None else old
-        value = _number(entry.get(name)) if isinstance(entry, dict) else None
-        where = f"{stratum.label} {name}"
+        value, where = number_of(entry.get(name)), f"{stratum.label} {name}"
         if value is None:
-            changes.append(f"{where} was missing or no number, the previous {old:g} was kept")
-            numbers[name] = old
+            if not edits or name in entry:
+                changes.append(f"{where} was missing or no number, the previous {old[name]:g} was kept")
             continue
+        high = max(high, value) if name == SHARE else high
         if not low <= value <= high:
             changes.append(f"{where} {value:.6g} was clamped to {low:g}..{high:g}")
         # Zero is added because it turns -0.0, which is within the range, into 0.0.
-        numbers[name] = min(max(value, low), high) + 0.0
-    return numbers
+        read[name] = min(max(value, low), high) + 0.0
+    if edits and (odd := [name for name in entry if name not in old]):
+        changes.append(f"{stratum.label} has no {odd[0][:20]!r}, which was dropped")
+    return read
 
 
 def _ranges(stratum: Stratum) -> dict[str, tuple[float, float]]:
     return {SHARE: SHARES, **{knob.name: (knob.low, knob.high) for knob in stratum.knobs}}
-
-
-def _number(value: Any) -> float | None:
-    """A finite number as a float; None for all else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:
-        return None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text[:20]} is too large a number")
-    return value
-
-
-def _check_storable(value: Any, depth: int = 0) -> None:
-    if depth > MAX_DEPTH:
-        raise ValueError("it is nested too deeply")
-    if isinstance(value, str):
-        value.encode()
-    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    for part in parts:
-        _check_storable(part, depth + 1)
-
-
-# Not strict: schema decoding lets raw control characters into strings.
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant,
-    parse_int=_finite,
-    parse_float=_finite,
-    object_pairs_hook=unique_keys,
-    strict=False,
-)
 
 
 def check_ranges(raw: dict[str, Any], space: Space) -> None:

@@ -8,7 +8,7 @@ from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 
 MAX_TEXT = 20_000
-"""Characters of an answer that are read, and stored."""
+"""Characters of an answer that are read, thoughts not counted, and that are stored."""
 
 
 def shortened(text: str, limit: int = MAX_TEXT) -> str:
@@ -33,8 +33,27 @@ class Attempt(Frozen):
     """When the model was asked."""
     seconds: float = Field(ge=0)
     """How long it took to answer."""
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(ge=0)
+    prompt_tokens: int | None = Field(ge=0)
+    """None if the server did not say."""
+    completion_tokens: int | None = Field(ge=0)
+    """Likewise; thoughts are included."""
+    reasoning: Annotated[str, AfterValidator(shortened)] = ""
+    """Thoughts that a server sent apart from the text."""
+    reasoning_tokens: int | None = Field(default=None, ge=0)
+    """Tokens of the thoughts, as the server counted them, or by their share of the characters; None if
+    unknown."""
+
+
+class Evidence(Frozen):
+    """One number that an engineer named as a reason."""
+
+    stratum: str
+    metric: str
+    value: float | None
+    """None if it was no number."""
+    true: float | None
+    """The number in the context, counts as a share of the answers; None if the context has none."""
+    agrees: bool
 
 
 class Proposal(Frozen):
@@ -50,6 +69,8 @@ class Proposal(Frozen):
     attempts: tuple[Attempt, ...] = ()
     rationale: str = ""
     """Why, in the engineer's words."""
+    evidence: tuple[Evidence, ...] = ()
+    """Numbers that it named as reasons, checked against the context."""
     proposed: dict | None = None
     """The config as read from the answer, before projection; None if no answer could be read."""
     config: EnvConfig
@@ -58,8 +79,10 @@ class Proposal(Frozen):
     """What projection changed, one sentence each."""
     fallback: str | None = None
     """Why the previous config was kept, if it was."""
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
+    prompt_tokens: int | None = Field(default=0, ge=0)
+    """Of all attempts; None if unknown."""
+    completion_tokens: int | None = Field(default=0, ge=0)
+    """Likewise."""
     requests: int = Field(default=0, ge=0)
     """Requests sent to an endpoint, retries included; 0 for engineers without one."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)

@@ -31,6 +31,9 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Of the answer, and of its repair if it cannot be read; 0 is greedy."""
     schema_decoding: bool = True
     """Decode under the JSON schema of the answer."""
+    thinking: bool = False
+    """Let a model write freely before the JSON: only the repair of an answer is decoded under the schema.
+    Raise max_tokens too, for example to 8192."""
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to: nothing, or the config and checkpoint of the best
     stage."""

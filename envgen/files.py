@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -138,8 +139,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; ValueError for a repeated key, of which json would keep the last."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        names = Counter(name for name, _ in pairs)
+        repeated = next(name for name, count in names.items() if count > 1)
         raise ValueError(f"the key {excerpt(repeated)} stands twice")
     return value
 

@@ -150,8 +150,9 @@ def start_trace(run: Run, stage: int) -> LiveSpan | None:
 
 def end_trace(span: LiveSpan, proposal: Proposal) -> None:
     """End the trace of a design call with the prompt, the answers, their tokens and the proposal."""
-    counts = {"input_tokens": proposal.prompt_tokens, "output_tokens": proposal.completion_tokens}
-    span.set_attribute(SpanAttributeKey.CHAT_USAGE, counts | {"total_tokens": sum(counts.values())})
+    if proposal.prompt_tokens is not None and proposal.completion_tokens is not None:
+        counts = {"input_tokens": proposal.prompt_tokens, "output_tokens": proposal.completion_tokens}
+        span.set_attribute(SpanAttributeKey.CHAT_USAGE, counts | {"total_tokens": sum(counts.values())})
     span.set_inputs({"messages": [{"role": "user", "content": proposal.prompt}]})
     status = "ERROR" if proposal.fallback else "OK"
     span.end(proposal.model_dump(mode="json", exclude={"prompt"}), status=status)

@@ -117,8 +117,8 @@ class StageResult(Frozen):
     """What a person decided on the proposal; None without a decision."""
     seconds: dict[str, float]
     """Wall time per step of the stage."""
-    tokens: dict[str, int] = {}
-    """Tokens that the stage generated, by purpose, and tokens of the engineer's requests."""
+    tokens: dict[str, int | None] = {}
+    """Tokens that the stage generated, by purpose, and tokens of the engineer's requests; None if unknown."""
     finished: str = ""
     """Time at which the stage was complete, UTC, ISO 8601."""
     code: str = ""
@@ -142,7 +142,7 @@ class StageResult(Frozen):
         return Made(
             finished=self.finished,
             seconds=sum(self.seconds.values()),
-            tokens=sum(self.tokens.values()),
+            tokens=sum(filter(None, self.tokens.values())),
             code=(self.code,) if self.code else (),
             machines=(self.machine,) if self.machine else (),
         )

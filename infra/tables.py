@@ -124,7 +124,9 @@ def overview(results: ComparisonResults) -> pd.DataFrame:
     end, the differences to the baselines, the designs that were used, and what a run has spent."""
     table, spent = arms(results, "valid"), [arm.spent for arm in results.arms]
     table["designs used"] = [designs(arm) for arm in results.arms]
-    table["tokens"] = [part and short_count(part.training_tokens + part.engineer_tokens) for part in spent]
+    table["tokens"] = [
+        part and short_count(part.training_tokens + (part.engineer_tokens or 0)) for part in spent
+    ]
     table["time"] = [part and duration(part.training_seconds + part.engineer_seconds) for part in spent]
     return table.astype(object).where(table.notna(), None)
 
@@ -171,7 +173,7 @@ def costs(results: ComparisonResults) -> pd.DataFrame:
         numbers = spent and [
             short_count(spent.training_tokens),
             duration(spent.training_seconds),
-            short_count(spent.engineer_tokens),
+            "unknown" if spent.engineer_tokens is None else short_count(spent.engineer_tokens),
             duration(spent.engineer_seconds),
             share(arm.no_signal or 0.0),
             arm.undone,

@@ -16,7 +16,7 @@ from envgen.rows import instance_of, instance_row, instance_schema, model_column
 _ANSWER = pa.schema(
     [
         pa.field("completion", pa.string(), nullable=False),
-        pa.field("completion_tokens", pa.int32(), nullable=False),
+        pa.field("completion_tokens", pa.int32()),
         pa.field("truncated", pa.bool_(), nullable=False),
     ]
 )
@@ -28,7 +28,8 @@ class Rollout(Frozen):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     instance: SkipValidation[Instance]
     completion: str
-    completion_tokens: int
+    completion_tokens: int | None
+    """None if a server did not report them."""
     truncated: bool
     """Whether the answer hit the token limit."""
     verdict: SkipValidation[Verdict]

@@ -119,7 +119,7 @@ def _answers(run: Run) -> dict[str, File[Any]]:
 
 
 def _tokens(run: Run, file: File[Any], stage: int) -> int:
-    return sum(rollout.completion_tokens for rollout in run.read(file, stage))
+    return sum(rollout.completion_tokens or 0 for rollout in run.read(file, stage))
 
 
 def _test_breakdown(run: Run, stage: int) -> Breakdown | None:

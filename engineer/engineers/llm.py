@@ -2,8 +2,8 @@
 `openai`, a model behind any OpenAI-compatible endpoint.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
-sees its answer and the error, and is asked for the JSON again. If that fails too, the previous config is
-kept.
+sees its answer without thoughts, and the error, and is asked for the JSON again. If that fails too, the
+previous config is kept. A model that may think answers freely; only its repair has to fit the schema.
 """
 
 import time
@@ -15,13 +15,15 @@ from pydantic import model_validator
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
+from engineer.evidence import check_evidence
+from engineer.json_text import thoughts_end, without_thoughts
 from engineer.prompt import design_prompt
 from engineer.proposal import Attempt, Proposal, shortened
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, ModelError
 from envgen.seeds import seed_integer
 from envgen.space import Space
-from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask
+from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask, token_sum
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 TURNS = 2
@@ -54,40 +56,54 @@ def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: Chat
             return proposal.model_copy(update={"fallback": reason})
         seconds = round(time.monotonic() - clock, 3)
         read, error = _read(completion, context, spec)
-        attempt = Attempt(**completion.model_dump(), error=error, started=started, seconds=seconds)
-        proposal = proposal.model_copy(
-            update={
-                **read,
-                "attempts": (*proposal.attempts, attempt),
-                "prompt_tokens": proposal.prompt_tokens + completion.prompt_tokens,
-                "completion_tokens": proposal.completion_tokens + completion.completion_tokens,
-            }
-        )
+        fields = {**completion.model_dump(), "reasoning_tokens": _reasoning_tokens(completion)}
+        attempt = Attempt(**fields, error=error, started=started, seconds=seconds)
+        attempts = (*proposal.attempts, attempt)
+        tokens = {
+            "prompt_tokens": token_sum(attempt.prompt_tokens for attempt in attempts),
+            "completion_tokens": token_sum(attempt.completion_tokens for attempt in attempts),
+        }
+        proposal = proposal.model_copy(update={**read, "attempts": attempts, **tokens})
         if error is None:
             return proposal
-        conversation = _repair(conversation, completion.text, error)
+        conversation = _repair(conversation, without_thoughts(completion.text), error)
     reason = f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"
     return proposal.model_copy(update={"fallback": reason})
 
 
+def _reasoning_tokens(completion: Completion) -> int | None:
+    """Return the tokens of thoughts, by their share of the characters if the server did not count them."""
+    if completion.reasoning_tokens is not None or completion.completion_tokens is None:
+        return completion.reasoning_tokens
+    characters = len(completion.reasoning) + len(completion.text)
+    thoughts = len(completion.reasoning) + thoughts_end(completion.text)
+    return round(completion.completion_tokens * thoughts / max(characters, 1))
+
+
 def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, turn: int) -> Sampling:
+    under_schema = spec.schema_decoding and (turn > 0 or not spec.thinking)
     return Sampling(
         max_tokens=spec.max_tokens,
         temperature=spec.temperature,
         seed=seed_integer(seed, context.current.stage, "design", turn),
-        json_schema=answer_schema(context.space) if spec.schema_decoding else None,
+        json_schema=answer_schema(context.space) if under_schema else None,
     )
 
 
 def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:
     """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
     try:
+        thought = completion.reasoning or thoughts_end(completion.text)
+        if spec.thinking and completion.finish_reason == "length" and not thought:
+            raise AnswerError("the answer ends before its thoughts do")  # what it holds may be a draft
         rationale, raw = parse_answer(completion.text, context.space)
         config, changes = project(raw, context.space, context.current.config)
     except AnswerError as error:
         cut = f"; it was cut off at {spec.max_tokens} tokens" if completion.finish_reason == "length" else ""
         return {}, f"{error}{cut}"
-    return {"rationale": rationale, "proposed": raw, "config": config, "changes": changes}, None
+    evidence = check_evidence(raw.get("evidence"), context)
+    fields = {"rationale": rationale, "evidence": evidence, "proposed": raw, "changes": changes}
+    return {**fields, "config": config}, None
 
 
 def _unread(proposal: Proposal) -> str:
@@ -133,7 +149,7 @@ def _propose_openai(context: DesignContext, options: OpenAIOptions, brief: Brief
 
     model = OpenAIModel(options, read_key(options))
     proposal = ask_model(brief.spec, context, brief.seed, model)
-    return proposal.model_copy(update=model.usage.model_dump())
+    return proposal.model_copy(update={"requests": model.requests})
 
 
 CHECKPOINT = Engineer(_propose, asks="checkpoint")

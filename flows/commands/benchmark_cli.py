@@ -92,9 +92,10 @@ def closing_lines(results: BenchmarkResults) -> list[str]:
     """What went wrong first in the answers that are not valid, and what all answers took."""
     overall = results.overall
     failures = [f"{label(category)} {number:,}" for category, number in overall.failures.items() if number]
+    tokens = "unknown" if overall.completion_tokens is None else f"{overall.completion_tokens:,}"
     took = (
-        f"{overall.completion_tokens:,} tokens in {results.seconds:,.0f} s; {overall.truncated:,} of"
-        f" {overall.n:,} answers were cut off at the token limit"
+        f"{tokens} tokens in {results.seconds:,.0f} s; {overall.truncated:,} of {overall.n:,} answers were"
+        " cut off at the token limit"
     )
     return [f"failures: {', '.join(failures) or 'none'}", took]
 

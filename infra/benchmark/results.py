@@ -12,6 +12,7 @@ from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
 from envgen.suites import ALL, Benchmark, Item, benchmark_of
 from infra.benchmark.spec import BenchmarkSpec
+from policy.chat.contract import token_sum
 from policy.rollouts import Rollout
 
 RESULTS_FILE = "benchmark.json"
@@ -30,7 +31,8 @@ class Score(Frozen):
     optimal_rate: Rate
     truncated: int = Field(ge=0)
     """Answers that hit the token limit."""
-    completion_tokens: int = Field(ge=0)
+    completion_tokens: int | None = Field(ge=0)
+    """None if a server did not report them."""
     failures: dict[str, int]
 
 
@@ -95,6 +97,6 @@ def _score(groups: dict[str, str], rollouts: list[Rollout], categories: Sequence
         valid_rate=wilson(valid, n),
         optimal_rate=wilson(optimal, n),
         truncated=sum(r.truncated for r in rollouts),
-        completion_tokens=sum(r.completion_tokens for r in rollouts),
+        completion_tokens=token_sum(r.completion_tokens for r in rollouts),
         failures={category: counts[category] for category in categories},
     )

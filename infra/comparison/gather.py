@@ -23,6 +23,7 @@ from infra.comparison.results import (
 from infra.comparison.spec import ComparisonSpec
 from infra.config.preset import Preset
 from infra.results import Made, StageResult
+from policy.chat.contract import token_sum
 
 Runs = Mapping[int, Finished]
 """Seed -> the curriculum of an arm."""
@@ -213,12 +214,12 @@ def _shares(runs: Sequence[Finished]) -> tuple[dict[str, float], ...]:
 
 
 def _spent(stages: Sequence[StageResult], runs: int) -> Spent:
-    def of_engineer(stage: StageResult) -> int:
-        return stage.tokens.get("engineer_prompt", 0) + stage.tokens.get("engineer_completion", 0)
-
+    engineer = token_sum(
+        stage.tokens.get(name, 0) for stage in stages for name in ("engineer_prompt", "engineer_completion")
+    )
     return Spent(
         training_tokens=sum(stage.training.completion_tokens for stage in stages) / runs,
         training_seconds=sum(stage.seconds.get("train", 0.0) for stage in stages) / runs,
-        engineer_tokens=sum(map(of_engineer, stages)) / runs,
+        engineer_tokens=None if engineer is None else engineer / runs,
         engineer_seconds=sum(stage.seconds.get("engineer", 0.0) for stage in stages) / runs,
     )

@@ -123,7 +123,7 @@ def _trouble(results: ComparisonResults) -> list[str]:
 
 def _cost(results: ComparisonResults) -> str:
     spent = [
-        f"{arm.label} {short_count(arm.spent.training_tokens + arm.spent.engineer_tokens)}"
+        f"{arm.label} {short_count(arm.spent.training_tokens + (arm.spent.engineer_tokens or 0))}"
         for arm in results.arms
         if arm.spent
     ]

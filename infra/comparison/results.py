@@ -54,7 +54,7 @@ class Spent(Frozen):
 
     training_tokens: float
     training_seconds: float
-    engineer_tokens: float
+    engineer_tokens: float | None
     """Of its questions and answers."""
     engineer_seconds: float
 

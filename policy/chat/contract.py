@@ -1,6 +1,6 @@
 """Chat model: anything that answers messages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from pydantic import Field
@@ -30,9 +30,15 @@ class Completion(Frozen):
     """One answer of a chat model."""
 
     text: str
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(ge=0)
+    prompt_tokens: int | None = Field(ge=0)
+    """None if a server did not report them."""
+    completion_tokens: int | None = Field(ge=0)
+    """Likewise; thoughts are included."""
     finish_reason: Literal["stop", "length"]
+    reasoning: str = ""
+    """Thoughts that a server sent apart from the text."""
+    reasoning_tokens: int | None = Field(default=None, ge=0)
+    """Tokens of thoughts that a server reported; None if it did not."""
 
 
 Conversation = tuple[Message, ...]
@@ -53,6 +59,12 @@ class ChatModel(Protocol):
 def ask(text: str) -> Conversation:
     """A conversation of one user message."""
     return (Message(role="user", content=text),)
+
+
+def token_sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of token counts; None if one is unknown."""
+    numbers = list(counts)
+    return None if None in numbers else sum(filter(None, numbers))
 
 
 def equal_groups(conversations: Sequence[Conversation]) -> list[list[int]]:

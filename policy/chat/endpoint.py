@@ -33,6 +33,8 @@ class Endpoint(Frozen):
     4. The wait between them grows from half a second; a `Retry-After` up to a minute is obeyed."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """What the endpoint calls the limit of an answer; OpenAI's newer models want `max_completion_tokens`."""
+    seed: bool = True
+    """Send a seed below 2^31; false for endpoints that refuse it, default true."""
 
 
 def check_endpoint(endpoint: Endpoint) -> None:

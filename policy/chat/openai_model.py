@@ -12,7 +12,7 @@ from typing import Any
 import openai
 from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
@@ -30,8 +30,8 @@ MAX_RETRY_WAIT = 60
 """Longest wait before a retry, in seconds; the library ignores a longer `Retry-After`."""
 _REFUSED = (
     "if the prompt is too long, lower max_tokens; if the server lacks JSON schemas, set schema_decoding to "
-    "false; if it names the limit of an answer differently, set token_limit; if it refuses the temperature, "
-    "set engineer.temperature"
+    "false; if it does not know seed, set seed to false; if it names the limit of an answer differently, set "
+    "token_limit; if it refuses the temperature, set engineer.temperature"
 )
 REMEDIES = {
     **dict.fromkeys(range(300, 400), "set base_url to the address it redirects to"),
@@ -40,23 +40,19 @@ REMEDIES = {
     429: "wait, raise retries, or check the quota of the key",
 }
 """Status of a response -> what to do."""
-
-
-class Usage(BaseModel):
-    """Requests sent so far, failed ones included, and the tokens that the server reported."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+_WRITTEN = ("text", "output_text")
 
 
 class OpenAIModel:
     """A `ChatModel`: one request a conversation, repeated on timeouts, lost connections and status 408, 409,
-    429 or 5xx."""
+    429 or 5xx, and without the JSON schema on status 400 or 422.
+
+    `requests` counts the requests sent so far, failed ones included.
+    """
 
     def __init__(self, endpoint: Endpoint, key: str, *, concurrency: int = CONCURRENCY) -> None:
-        self.endpoint, self.concurrency, self.usage = endpoint, concurrency, Usage()
-        self._key = key
+        self.endpoint, self.concurrency, self.requests = endpoint, concurrency, 0
+        self._key, self._knows_schemas = key, True
         # These log headers and status lines as the server sent them, and a server may repeat the key there.
         for name in ("httpcore", "httpx", "httpcore2", "httpx2", "openai"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -96,7 +92,7 @@ class OpenAIModel:
 
     def _client(self) -> openai.AsyncOpenAI:
         async def count(request: Any) -> None:
-            self.usage.requests += 1
+            self.requests += 1
 
         hooks = {"request": [count]}
         return openai.AsyncOpenAI(
@@ -116,8 +112,8 @@ class OpenAIModel:
             "temperature": sampling.temperature,
             self.endpoint.token_limit: sampling.max_tokens,
         }
-        if sampling.json_schema is not None:
-            schema = {"name": "answer", "strict": True, "schema": sampling.json_schema}
+        if sampling.json_schema is not None and self._knows_schemas:
+            schema = {"name": "answer", "strict": True, "schema": _portable(sampling.json_schema)}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
         requests = {}
         for group in equal_groups(conversations):
@@ -125,25 +121,35 @@ class OpenAIModel:
             for rank, index in enumerate(group):
                 differs = rank and sampling.temperature
                 seed = seed_integer(sampling.seed, "rank", rank) if differs else sampling.seed
-                requests[index] = {**options, "messages": messages, "seed": seed}
+                seeds = {"seed": seed % 2**31} if self.endpoint.seed else {}
+                requests[index] = {**options, "messages": messages, **seeds}
         return requests
 
     async def _ask(self, client: openai.AsyncOpenAI, request: dict[str, Any]) -> Completion:
+        try:
+            content = await self._send(client, request)
+        except (openai.BadRequestError, openai.UnprocessableEntityError):
+            if request.pop("response_format", None) is None:
+                raise
+            content = await self._send(client, request)
+            self._knows_schemas = False
+        reply = _Reply.model_validate_json(content)
+        choice = reply.choices[0]
+        return Completion(
+            text=self._without_key(choice.message.content or ""),
+            prompt_tokens=reply.tokens("prompt_tokens"),
+            completion_tokens=reply.tokens("completion_tokens"),
+            finish_reason="length" if choice.finish_reason in {"length", "content_filter"} else "stop",
+            reasoning=self._without_key(choice.message.thoughts),
+            reasoning_tokens=reply.tokens("completion_tokens_details", "reasoning_tokens"),
+        )
+
+    async def _send(self, client: openai.AsyncOpenAI, request: dict[str, Any]) -> bytes:
         # The library's timeout starts anew with every byte that arrives.
         retries, timeout = self.endpoint.retries, self.endpoint.timeout
         with fail_after((retries + 1) * timeout + retries * MAX_RETRY_WAIT):
             response = await client.chat.completions.with_raw_response.create(**request)
-        reply = _Reply.model_validate_json(response.content)
-        prompt_tokens, completion_tokens = reply.tokens("prompt_tokens"), reply.tokens("completion_tokens")
-        self.usage.prompt_tokens += prompt_tokens
-        self.usage.completion_tokens += completion_tokens
-        choice = reply.choices[0]
-        return Completion(
-            text=self._without_key(choice.message.content or ""),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            finish_reason="length" if choice.finish_reason in {"length", "content_filter"} else "stop",
-        )
+        return response.content
 
     def _describe(self, error: Exception) -> str:
         """The reason of a failed request and its remedy, without the key."""
@@ -175,8 +181,41 @@ class OpenAIModel:
         return repr(text if len(text) <= QUOTED else text[: QUOTED - 3] + "...")
 
 
+def _portable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without the bounds that strict servers refuse."""
+    portable = {key: part for key, part in schema.items() if key not in {"minimum", "maximum", "maxLength"}}
+    if "properties" in portable:
+        portable["properties"] = {name: _portable(part) for name, part in schema["properties"].items()}
+    return portable
+
+
+def _joined(parts: list[Any]) -> str:
+    """Return the texts of a list of parts; parts of other types are left out."""
+    written = [part for part in parts if not isinstance(part, dict) or part.get("type", "text") in _WRITTEN]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in written]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 class _Message(BaseModel):
     content: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join(cls, fields: Any) -> Any:
+        parts = fields.get("content") if isinstance(fields, dict) else None
+        if not isinstance(parts, list):
+            return fields
+        thinking = [part.get("thinking") for part in parts if isinstance(part, dict)]
+        thoughts = [part for item in thinking for part in (item if isinstance(item, list) else [item])]
+        return {"reasoning": _joined(thoughts), **fields, "content": _joined(parts)}
+
+    @property
+    def thoughts(self) -> str:
+        """Thoughts apart from the content; empty without any."""
+        texts = (self.reasoning_content, self.reasoning)
+        return next((text for text in texts if text and isinstance(text, str)), "")
 
 
 class _Choice(BaseModel):
@@ -188,7 +227,11 @@ class _Reply(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
     usage: Any = None
 
-    def tokens(self, kind: str) -> int:
-        """The reported number of tokens; 0 where the report makes no sense."""
-        count = self.usage.get(kind) if isinstance(self.usage, dict) else None
-        return count if type(count) is int and 0 <= count <= MAX_TOKENS else 0
+    def tokens(self, *keys: str) -> int | None:
+        """Return a reported number of tokens; None without one that makes sense."""
+        count: Any = self.usage
+        for key in keys:
+            count = count.get(key) if isinstance(count, dict) else None
+        if type(count) not in (int, float) or not 0 <= count <= MAX_TOKENS or count != int(count):
+            return None
+        return int(count)

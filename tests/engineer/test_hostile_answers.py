@@ -28,7 +28,9 @@ def with_knob(text: str) -> str:
 REFUSED = {
     "nothing": "",
     "no object": "I would rather not.",
-    "two answers": GOOD + GOOD,
+    "an answer, then one that breaks off": GOOD + GOOD[:-1],
+    "a thought without an end": f"<think>{GOOD}",
+    "a config and edits": GOOD.replace('"config"', '"edits":{},"config"'),
     "a config that is a list": '{"config": [1, 2]}',
     "strata that are a list": '{"config": {"sizes": [1, 2]}}',
     "not a number": with_knob("NaN"),

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 from support.designs import answer_text
-from support.misbehaving_endpoint import answers, hangs, sends, serving
+from support.misbehaving_endpoint import answers, completion, hangs, sends, serving
 
-from engineer.answer import answer_schema
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
@@ -45,13 +44,16 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert question["messages"] == [
         {"role": "user", "content": design_prompt("V6", design_context(), "full")}
     ]
-    assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
+    sent = question["response_format"]["json_schema"]["schema"]["properties"]
+    assert sent["rationale"] == {"type": "string"}
+    strata = sent["config"]["properties"]["sizes"]["properties"]
+    assert strata["3"]["properties"] == {name: {"type": "number"} for name in WANTED.strata["3"].model_dump()}
     assert headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_the_options_are_those_that_unfinished_runs_hold_fast():
     """A field more would be another preset to every run that was made before it."""
-    asked = {"base_url", "model", "api_key_env", "timeout", "retries", "token_limit"}
+    asked = {"base_url", "model", "api_key_env", "timeout", "retries", "token_limit", "seed"}
     options = spec_of("http://localhost:1/v1").options
     assert set(options) == asked
     assert (options["api_key_env"], options["token_limit"]) == ("OPENAI_API_KEY", "max_tokens")
@@ -68,6 +70,9 @@ def test_tokens_and_requests_of_everything_asked_are_kept():
     assert proposal.fallback is None
     assert len(proposal.attempts) == 2
     assert (proposal.prompt_tokens, proposal.completion_tokens, proposal.requests) == (1500, 40, 3)
+    with serving(sends({**completion(GOOD), "usage": None})) as server:
+        proposal = proposal_of(server.url)
+    assert (proposal.config, proposal.prompt_tokens, proposal.completion_tokens) == (WANTED, None, None)
 
 
 # What a server can do wrong, and that nobody sees a key, is tested in tests/policy/test_openai_*.py.

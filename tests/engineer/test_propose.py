@@ -249,3 +249,53 @@ def test_the_random_engineer_draws_anew_for_each_seed_and_stage():
     draws = [(seed, stage) for seed in (0, 1, 2) for stage in (0, 1, 2)]
     configs = [proposal_of(None, name="random", seed=seed, stage=stage).config for seed, stage in draws]
     assert len(set(map(str, configs))) == len(draws)
+
+
+def test_a_model_that_may_think_answers_freely_and_only_its_repair_is_decoded_under_the_schema():
+    draft = GOOD.replace("0.40", "0.10")
+    model = ListModel(f"<think>{draft}</think> no", f"<think>{draft}</think>{GOOD}")
+    proposal = proposal_of(model, thinking=True)
+    assert proposal.config == WANTED
+    assert [sampling.json_schema for _, sampling in model.asked] == [None, answer_schema(SPACE)]
+    assert model.asked[1][0][1].content == " no"
+    characters = len(f"<think>{draft}</think>")
+    assert [a.reasoning_tokens for a in proposal.attempts] == [
+        round(7 * characters / (characters + rest)) for rest in (3, len(GOOD))
+    ]
+
+
+def test_the_thoughts_that_a_server_reports_are_stored_and_a_cut_off_draft_is_not_read():
+    class Thinker(ListModel):
+        def complete(self, conversations, sampling, progress=None):
+            [answer] = super().complete(conversations, sampling)
+            thoughts = {"reasoning": "Hm.", "reasoning_tokens": 5} if len(self.asked) > 1 else {}
+            return [answer.model_copy(update={"finish_reason": "length", **thoughts})]
+
+    proposal = proposal_of(Thinker(f"Maybe {GOOD}, or", GOOD), thinking=True)
+    assert (
+        proposal.attempts[0].error == "the answer ends before its thoughts do; it was cut off at 1024 tokens"
+    )
+    assert [(a.reasoning, a.reasoning_tokens) for a in proposal.attempts] == [("", 0), ("Hm.", 5)]
+    assert proposal.config == WANTED
+
+
+def test_evidence_is_checked_against_the_numbers_of_the_context():
+    claims = [
+        ("5", "valid_rate", 0.5, 0.5, True),
+        ("5x5", "valid", "50%", 0.5, True),
+        ("5", "Valid Rate", 50, 0.5, True),
+        ("5", "conflict", 15, 0.375, True),
+        ("5", "conflict", 0.38, 0.375, True),
+        ("3", "valid_rate", 0.9, 1.0, False),
+        ("5", "hole_ratio", 0.2, 0.2, True),
+        ("5", "data_ratio", 0.4, 0.3, False),
+        ("7", "valid_rate", 0.5, None, False),
+        ("5", "mood", 1, None, False),
+        ("5", "valid_rate", None, 0.5, False),
+    ]
+    evidence = [dict(zip(("stratum", "metric", "value"), claim, strict=False)) for claim in claims]
+    answer = json.dumps({"rationale": "x", "edits": {"5": {"data_ratio": 0.6}}, "evidence": [*evidence, 3]})
+    proposal = proposal_of(ListModel(answer))
+    assert proposal.config == env_config({3: (0.4, 0.35, 0.75), 5: (0.6, 0.2, 0.1)})
+    assert [(e.true, e.agrees) for e in proposal.evidence] == [claim[3:] for claim in claims]
+    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal

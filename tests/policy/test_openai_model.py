@@ -88,7 +88,7 @@ def test_a_request_has_sampling_schema_and_key_and_completions_come_in_order():
         },
     }
     assert headers["authorization"] == f"Bearer {KEY}"
-    assert model.usage.model_dump() == {"requests": 2, "prompt_tokens": 18, "completion_tokens": 8}
+    assert model.requests == 2
     assert model.complete([], GREEDY) == []
 
 
@@ -115,10 +115,66 @@ def test_equal_conversations_are_sampled_with_seeds_of_their_own(temperature: fl
 @pytest.mark.parametrize(
     "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300}]
 )
-def test_an_invalid_report_of_tokens_counts_as_none(usage: object):
+def test_tokens_without_a_sound_report_are_unknown(usage: object):
     with serving(sends({**completion("yes"), "usage": usage})) as server:
         answer = asked(model_at(server.url))
-    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", 0, 0)
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
+
+
+def test_a_seed_is_below_two_to_the_31_and_can_be_left_out():
+    with serving(answers("yes")) as server:
+        for seed in (True, False):
+            model_at(server.url, seed=seed).complete([ask("?")], Sampling(max_tokens=9, seed=2**32 - 1))
+    assert [question.get("seed") for question, _ in server.asked] == [2**31 - 1, None]
+
+
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+    {"type": "text", "text": "ye"},
+    {"type": "image_url"},
+    {"type": "text", "text": "s"},
+]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": PARTS},
+        {"content": "yes", "reasoning_content": "Hm."},
+        {"content": "yes", "reasoning": "Hm.", "reasoning_content": None},
+    ],
+)
+def test_parts_are_joined_and_thoughts_are_kept_apart(message: dict):
+    usage = {
+        "prompt_tokens": 7.0,
+        "completion_tokens": 9,
+        "completion_tokens_details": {"reasoning_tokens": 4},
+    }
+    with serving(sends({"choices": [{"message": message}], "usage": usage})) as server:
+        answer = asked(model_at(server.url))
+    assert (answer.text, answer.reasoning) == ("yes", "Hm.")
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.reasoning_tokens) == (7, 9, 4)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_refused_schema_is_left_out_from_then_on(status: int):
+    schema = Sampling(
+        max_tokens=9,
+        json_schema={
+            "type": "object",
+            "maxLength": 3,
+            "properties": {"maximum": {"type": "number", "minimum": 0, "maximum": 1}},
+        },
+    )
+    with serving(sends("no", status), answers("yes")) as server:
+        model = model_at(server.url)
+        assert [model.complete([ask("?")], schema)[0].text for _ in range(2)] == ["yes", "yes"]
+    first, second, third = (question for question, _ in server.asked)
+    assert first["response_format"]["json_schema"]["schema"] == {
+        "type": "object",
+        "properties": {"maximum": {"type": "number"}},
+    }
+    assert second == third == {key: value for key, value in first.items() if key != "response_format"}
 
 
 @pytest.mark.parametrize(
@@ -184,11 +240,11 @@ def test_a_failure_that_may_pass_costs_a_retry_and_then_names_endpoint_and_reaso
         message = failure(model)
     assert message.startswith(f"{server.url}: model 'm': ")
     assert reason in message
-    assert model.usage.requests == 2
+    assert model.requests == 2
     with serving(behaviour, answers("here I am")) as server:
         model = model_at(server.url, timeout=timeout)
         assert asked(model).text == "here I am", "a server that recovers"
-    assert model.usage.requests == 2
+    assert model.requests == 2
 
 
 def test_a_server_that_sends_a_byte_at_a_time_is_given_up():
@@ -217,7 +273,7 @@ def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour
     with serving(behaviour) as server:
         model = model_at(server.url)
         assert f"no chat completion: {field}: " in failure(model)
-    assert model.usage.requests == 1
+    assert model.requests == 1
 
 
 @pytest.mark.parametrize(
@@ -237,7 +293,7 @@ def test_a_refusal_is_final_and_names_the_remedy(status: int, remedy: str):
         assert ("it is not set" in failure(model_at(server.url, key=""))) == (status in {401, 403})
     assert f"status {status}, " in message
     assert remedy in message
-    assert model.usage.requests == 1
+    assert model.requests == 1
 
 
 def test_after_a_failure_nothing_more_is_asked_and_requests_under_way_are_reported():
