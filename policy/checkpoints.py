@@ -20,8 +20,6 @@ HUB_SECONDS = 5
 """Time limit of a request to the hub."""
 OTHER_FORMATS = ["*.bin", "*.pth", "*.pt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "original/*"]
 """Files of hub models that are no safetensors."""
-PLAIN_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes of tokenizers without special tokens of their own."""
 TAUGHT = "taught.json"
 """Beside the weights of a policy that `envwright warmstart` made: how it was taught to be asked."""
 
@@ -65,17 +63,12 @@ def _check_folder(folder: Path) -> None:
         described = json.loads(settings.read_bytes()) if settings.is_file() else {}
         index = folder / "model.safetensors.index.json"
         shards = set(json.loads(index.read_bytes())["weight_map"].values()) if index.is_file() else set()
-        special = folder / "special_tokens_map.json"
-        tokens = json.loads(special.read_bytes()) if special.is_file() else {}
-        end = described.get("eos_token") or tokens.get("eos_token")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{folder}: its JSON cannot be read ({error}); copy the model again") from None
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
         raise ModelError(f"{folder}: tokenizer.json is missing; copy the tokenizer's files too")
     if not (folder / "chat_template.jinja").is_file() and "chat_template" not in described:
         raise ModelError(f"{folder}: chat_template.jinja is missing; use an instruction-tuned model")
-    if not end and described.get("tokenizer_class") in PLAIN_TOKENIZERS:
-        raise ModelError(f"{folder}: eos_token is missing; name what ends an answer in {settings.name}")
     for name in sorted(shards or {"model.safetensors"}):
         if (folder / Path(str(name)).name).is_fifo():
             raise ModelError(f"{folder / name}: is a pipe; copy the model again")

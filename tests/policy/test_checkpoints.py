@@ -1,13 +1,11 @@
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
-from policy.chat.transformers_model import load_tokenizer
 from policy.checkpoints import SHIPPED, check_model, model_identity, resolve_model
 
 
@@ -54,22 +52,6 @@ def test_a_path_without_a_checkpoint_is_a_model_error(name: str, tmp_path: Path,
     with pytest.raises(ModelError, match=r"config\.json is missing") as refused:
         resolve_model(name)
     assert str(refused.value).startswith(f"{name}: no checkpoint there")
-
-
-@pytest.mark.parametrize("described", [{}, {"pad_token": "<pad>"}, {"eos_token": None}])
-def test_a_tokenizer_without_an_end_is_refused_before_it_answers(tmp_path: Path, described: dict):
-    """Unless its class, or the other file of special tokens, has one."""
-    folder = Path(shutil.copytree(SHIPPED["tiny"], tmp_path / "policy"))
-    settings = folder / "tokenizer_config.json"
-    settings.write_text(json.dumps({"tokenizer_class": "TokenizersBackend", **described}))
-    for refused in (check_model, load_tokenizer):
-        with pytest.raises(ModelError, match="eos_token"):
-            refused(str(folder))
-    settings.write_text(json.dumps({"tokenizer_class": "Qwen2Tokenizer", **described}))
-    check_model(str(folder))
-    settings.write_text(json.dumps({"tokenizer_class": "TokenizersBackend", **described}))
-    (folder / "special_tokens_map.json").write_text('{"eos_token": {"content": "<|end|>"}}')
-    check_model(str(folder))
 
 
 def test_a_pipe_in_place_of_weights_is_refused_and_not_read(checkpoint: Path):

@@ -93,7 +93,15 @@ def test_thirty_steps_of_sums_raise_the_reward(tmp_path: Path, monkeypatch: pyte
         environment=preset.environment,
         style=preset.prompt_style,
         rewards=preset.rewards,
-        trl={**preset.trl, "learning_rate": 1e-3, "per_device_train_batch_size": 64, "num_generations": 8, "num_train_epochs": 15, "max_steps": 30, "save_strategy": "no"},
+        trl={
+            **preset.trl,
+            "learning_rate": 1e-3,
+            "per_device_train_batch_size": 64,
+            "num_generations": 8,
+            "num_train_epochs": 15,
+            "max_steps": 30,
+            "save_strategy": "no",
+        },
         seed=3,
     )
     train(spec, sign, monkeypatch)
