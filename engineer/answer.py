@@ -17,7 +17,7 @@ MAX_NAMED = 5
 """Strata outside of the space that are named one by one; the rest is counted."""
 SHARES = (0.0, 1.0)
 """The range of a share."""
-_MEANT = re.compile(r"\b(config|edits)\b[^\w]{0,3}:")
+_MEANT = re.compile(r"""["'“](rationale|config|edits)["'”]\s*:|\b(config|edits)\s*:\s*\{""")
 """Text that was meant to be an answer."""
 
 
@@ -65,19 +65,17 @@ def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
     of its numbers, and has `evidence` if there is any. Thoughts are dropped; the last object that is an
     answer counts, unless a later one was meant to be an answer and cannot be read.
     """
-    answer, problem, longest = None, "the answer holds no JSON object", 0
+    answer, ended, problem, longest = None, 0, "the answer holds no JSON object", 0
     body = without_thoughts(text)
-    for span, value in objects(body) if body.rfind("}") > body.find("{") >= 0 else ():
+    for start, end, value in objects(body) if body.rfind("}") > body.find("{") >= 0 else ():
         try:
             if isinstance(value, ValueError):
                 raise ValueError(f"the JSON cannot be read: {value}")
-            answer = _answer_in(value, space)
+            answer, ended = _answer_in(value, space), end
         except ValueError as error:
-            if _MEANT.search(span):
-                answer = None
-            if len(span) > longest:
-                problem, longest = str(error), len(span)
-    if answer is None:
+            if end - start > longest:
+                problem, longest = str(error), end - start
+    if answer is None or _MEANT.search(body, ended):
         unread = f"; of its {len(text)} characters the last {len(body)} were read" * (len(text) > MAX_TEXT)
         raise AnswerError(f"{problem}{unread}")
     return answer

@@ -94,14 +94,14 @@ class _Reader:
         return "", at + 1
 
 
-def objects(text: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    """Yield each object of a text that is in no other, or why it cannot be read, with the text looked at."""
+def objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | ValueError]]:
+    """Yield where an object starts and ends and what it is, or why it cannot be read, none within another."""
     reader, at = _Reader(text), text.find("{")
     while at >= 0:
         value, end = reader.object_at(at)
         if reader.left <= 0:
             value, end = ValueError("too much of the text is no JSON"), len(text)
-        yield text[at:end], value
+        yield at, end, value
         at = text.find("{", at + 1 if isinstance(value, ValueError) and reader.left > 0 else end)
 
 
