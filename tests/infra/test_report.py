@@ -196,13 +196,22 @@ def test_the_report_of_another_environment_has_its_words_and_none_of_boards(tmp_
     parts = {name: {"data_ratio": 0.5, "digits": 2.5, "carry_ratio": 1} for name in ("2", "3")}
     config = EnvConfig.model_validate({"terms": parts})
     instances, _ = sample(SUMS.task, SUMS.default_config, 40, Source(3))
-    proposals = tuple(asked(stage, config, rationale="More carries for 2 terms.") for stage in (0, 1))
+    claims = [
+        {"stratum": "2", "metric": "valid", "value": 0.3, "true": 0.3, "agrees": True},
+        {"stratum": "3", "metric": "valid", "value": 0.9, "true": 0.5, "agrees": False},
+        {"stratum": "3", "metric": "mood", "value": None, "true": None, "agrees": False},
+    ]
+    words = {"rationale": "More carries for 2 terms.", "evidence": claims}
+    proposals = tuple(asked(stage, config, **words) for stage in (0, 1))
     configs = (SUMS.default_config, config, config)
     run = finished_run(tmp_path / "run", (3, 5, 7), SUMS, instances, proposals, configs, sums)
     page = report(with_results(run))
     assert not page.unclosed
     text = re.sub("<[^>]+>", " ", page.source.partition("<body>")[2]).lower()
     assert not re.findall(r"\b(?:map size|hole|wait|agent|board|grid|plan|goal|optimal)", text)
+    assert "1 of 3\xa0numbers agree" in page.text
+    for verdict in ("2 valid 0.3: right", "3 valid 0.9: shown as 0.5", "3 mood no number: not shown"):
+        assert verdict in page.text
     for fact in ("By kind of sum", "2 terms", "valid where a digit is carried", "close", "unreadable", "2.5"):
         assert fact in page.text
     gallery = page.section("gallery")
