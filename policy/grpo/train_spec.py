@@ -191,8 +191,8 @@ def check_trl_options(options: dict[str, Any]) -> None:
         )
     if drawn := sorted(SAMPLING_OPTIONS & options.keys()):
         raise ConfigError(
-            f"trl.{drawn[0]}: envwright sets this option itself: the loss takes answers for draws from the"
-            " policy at temperature 1, without cuts and penalties; remove it"
+            f"trl.{drawn[0]}: envwright sets this option itself; remove it, as the loss takes answers for"
+            " draws from the policy at temperature 1, without cuts and penalties"
         )
     if secret := next((name for name in options if name.endswith("hub_token")), None):
         raise ConfigError(f"trl.{secret}: a preset is published with its run; remove it and set HF_TOKEN")

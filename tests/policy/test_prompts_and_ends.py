@@ -12,6 +12,7 @@ from envgen.errors import ModelError
 from policy.chat.contract import Completion, Sampling, ask
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
+from policy.chat.tokenizer import template_end
 from policy.chat.transformers_model import TransformersModel, load
 
 THINKING = {"enable_thinking": False}
@@ -75,6 +76,7 @@ def test_trainer_and_engine_ask_and_end_alike_before_and_after_training(name: st
     assert trainer._tokenize_prompts(prompts)[0] == asked
     assert all(tokens.count(engine.tokenizer.bos_token_id) <= 1 for tokens in asked)
     ends = {0, SPECIAL.index("<|im_end|>"), engine.tokenizer.convert_tokens_to_ids(REAL[name])}
+    assert engine.tokenizer.convert_ids_to_tokens(template_end(engine.tokenizer)) == REAL[name]
     assert set(engine.ends) == set(trainer.generation_config.eos_token_id) == ends
     trainer.save_model(str(tmp_path / "trained"))
     after = TransformersModel(str(tmp_path / "trained"), dtype="float32")

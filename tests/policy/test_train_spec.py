@@ -35,9 +35,9 @@ NO_SIZES = {
 }
 SOURCES = ("trainer/grpo_trainer.py", "generation/vllm_generation.py")
 REFUSED = [
-    *((name, 1, "envwright sets this option itself; remove it") for name in RESERVED),
-    *((name, 1, "envwright sets .* draws from the policy") for name in SAMPLING),
-    ("vllm_structured_outputs_regex", "a", "envwright sets .* draws from the policy"),
+    *((name, 1, "envwright sets this option itself; remove it$") for name in RESERVED),
+    *((name, 1, "envwright sets .*; remove it, as the loss takes") for name in SAMPLING),
+    ("vllm_structured_outputs_regex", "a", "envwright sets .*; remove it, as the loss takes"),
     ("chat_template_kwargs", {"enable_thinking": False}, "set the preset's own 'chat_template_kwargs'"),
     ("learning_rate", -1, "-1 is no step size"),
     ("save_steps", 0, "0 is no number of steps"),
