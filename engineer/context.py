@@ -62,6 +62,12 @@ class DesignContext(Frozen):
     name -> value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight),
     `hyperparameters` (name -> value). Any may be missing."""
 
+    def valid_rates(self) -> dict[str, float]:
+        """Return stratum -> valid rate, 0 to 1, after the current stage; strata without answers are left
+        out."""
+        parts = {name: self.current.breakdown.strata.get(name) for name in self.space.names}
+        return {name: part.valid / part.n for name, part in parts.items() if part and part.n}
+
 
 class Module(StrEnum):
     """A context module: one paragraph of what the engineer is shown."""

@@ -41,7 +41,7 @@ from pydantic import ConfigDict
 from engineer.answer import project
 from engineer.context import DesignContext
 from engineer.proposal import Proposal
-from engineer.spec import EngineerSpec
+from engineer.spec import EngineerSpec, short_name
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from envgen.space import Space
@@ -88,7 +88,7 @@ class Brief:
 
 def proposal_of(spec: EngineerSpec, context: DesignContext, config: EnvConfig, **fields: Any) -> Proposal:
     """A proposal after the stage of a context, with further fields of `Proposal`."""
-    asked = {"stage": context.current.stage, "engineer": spec.name, "variant": spec.variant}
+    asked = {"stage": context.current.stage, "engineer": short_name(spec.name), "variant": spec.variant}
     return Proposal(config=config, **asked, **fields)
 
 

@@ -3,15 +3,19 @@
 import json
 from collections.abc import Callable
 
+from engineer.answer import answer_schema
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
+from engineer.engineers.function import traceback_in
 from engineer.engineers.registry import find_engineer, read_options
 from engineer.proposal import Proposal
-from engineer.spec import EngineerSpec
+from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.config import EnvConfig
-from envgen.errors import SamplingError
+from envgen.errors import EngineerError, SamplingError
 from envgen.files import canonical_json
-from policy.chat.contract import ChatModel
+from envgen.space import Space
+from policy.chat.contract import ChatModel, Sampling, ask
+from policy.chat.endpoint import Endpoint, read_key
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises
@@ -30,15 +34,35 @@ def design(
 ) -> Proposal:
     """The proposal of the configured engineer; `model` answers for the engineers that are models.
 
-    Never raises for a bad answer: after the repair turn, if the engineer fails or breaks its contract, or if
-    nothing near the answer can be drawn, the previous config is kept and the reason recorded. ConfigError if
-    there is no such engineer, or its options are wrong.
+    After a bad answer, repaired once, if the engineer fails or breaks its contract, or if nothing near the
+    answer can be drawn, the previous config is kept and the reason recorded. EngineerError instead with
+    `on_failure: stop`, and if a function raises. ConfigError if there is no such engineer, or its options are
+    wrong.
     """
-    engineer = find_engineer(spec.name)
+    engineer = find_engineer(spec.name, spec.sha256)
     options = read_options(spec, engineer)
     assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
     proposal = _propose(engineer, options, context, Brief(spec=spec, seed=seed, model=model))
-    return fitted(proposal, context.current.config, fit)
+    proposal = fitted(proposal, context.current.config, fit)
+    if proposal.fallback and spec.on_failure == "stop":
+        reason = proposal.fallback.replace(", the previous config is kept", "")
+        remedy = "to keep the previous config instead, add --set engineer.on_failure=keep"
+        raise EngineerError(f"{reason}; run the same command again to ask once more; {remedy}")
+    return proposal
+
+
+def check_answers(spec: EngineerSpec, space: Space) -> bool:
+    """Ask the endpoint of an engineer one small question with the options of a design; return whether it has
+    an endpoint. ModelError if that does not answer."""
+    options = read_options(spec, find_engineer(spec.name, spec.sha256))
+    if not isinstance(options, Endpoint):
+        return False
+    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
+
+    schema = answer_schema(space) if spec.schema_decoding else None
+    sampling = Sampling(max_tokens=spec.max_tokens, temperature=spec.temperature, json_schema=schema)
+    OpenAIModel(options, read_key(options)).complete([ask("Say that you are there, briefly.")], sampling)
+    return True
 
 
 def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
@@ -64,12 +88,20 @@ def unchanged(spec: EngineerSpec, context: DesignContext, config: EnvConfig, rea
 
 
 def _propose(engineer: Engineer, options: EngineerOptions, context: DesignContext, brief: Brief) -> Proposal:
-    """What the engineer returns, if it is legal; else the previous config and state, with the reason."""
-    name = brief.spec.name
+    """What the engineer returns, if it is legal; else the previous config and state, with the reason.
+
+    EngineerError with the traceback for a function."""
+    name = short_name(brief.spec.name)
     try:
         # A copy: what an engineer does to it stays with the engineer.
         return _checked(engineer.propose(context.model_copy(deep=True), options, brief), context, name)
     except (Exception, SystemExit) as error:  # an engineer may come from anywhere
+        if is_function(brief.spec.name):
+            file = brief.spec.name.rpartition(":")[0]
+            remedy = f"mend {file} and run the same command again; what is done is kept"
+            what = f"engineer {name!r} failed after stage {context.current.stage}:"
+            text = f"{what}\n{traceback_in(file, error)}\n{remedy}"
+            raise EngineerError(text.encode(errors="replace").decode()) from None
         why = f"{type(error).__name__}: {str(error)[:500]}"
         reason = f"engineer {name!r} failed, the previous config is kept: {why}"
         reason = reason.encode(errors="replace").decode()

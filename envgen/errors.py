@@ -50,6 +50,10 @@ class EndedError(ModelError):
     """The process that runs a model ended while it answered."""
 
 
+class EngineerError(EnvwrightError):
+    """A design failed, and the run stops."""
+
+
 class ChildError(EnvwrightError):
     """A child process (training, generation) failed."""
 

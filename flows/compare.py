@@ -41,6 +41,7 @@ from policy.child import TAIL_LINES, start_child, stop_child
 from policy.devices import VISIBLE, device_blocks, share_of_cores
 from policy.grpo.launch import process_count
 from tasks.compare import earlier_failures, open_record, publish_comparison, run_each
+from tasks.design import check_engineer
 from tasks.remote import fetch_run
 from tasks.run import log
 
@@ -121,6 +122,9 @@ def _run_all(
         publish_comparison(directory, spec, failures)
 
     new = [child for child in todo if not (directory / child.name).exists()]
+    if runs.pool is None:  # workers have other keys
+        for preset in {child.arm: child.preset for child in new}.values():
+            check_engineer(preset)
     needed = [root for root in spec.roots if root.name in {child.root for child in new}]
     roots = [root for root in needed if not is_finished(directory / root.name, root.preset)]
     for group in (roots, todo):

@@ -27,7 +27,7 @@ from policy.checkpoints import is_simulated
 from policy.grpo.launch import check_machine
 from policy.grpo.train_spec import CHECKPOINT
 from tasks.data import generate, make_test, make_validation
-from tasks.design import judge, propose
+from tasks.design import check_engineer, judge, propose
 from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, require_solved, summarize, train
 from tasks.publish import publish, write_manifest
 from tasks.record import record_stages, record_start, recorded, show_result
@@ -103,12 +103,14 @@ def curriculum(
 
 def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:
     """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
-    flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option."""
+    flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option;
+    ModelError if the endpoint of the engineer does not answer before the run begins."""
     if not is_simulated(preset.model):
         check_machine(preset.trl, preset.training)
-    # With a root, the run with that stage 0 was checked.
-    if root is None and not training_was_checked(directory, preset):
-        preset.plan()
+    if not training_was_checked(directory, preset):
+        if root is None:  # else the run with that stage 0 was checked
+            preset.plan()
+        check_engineer(preset)
     with exclusive(directory), tags(TAG):
         fetch_run(directory)
         if root:

@@ -133,10 +133,12 @@ def is_directory_name(preset: str) -> bool:
 
 
 def stored_preset(name: str) -> str:
-    """Return the preset of a run, as JSON; empty if no run has this name."""
+    """Return the preset of a run, as JSON; empty if no run has this name. The file of a function may have
+    changed."""
     run = Run(directory=Settings().runs / name)
     if is_directory_name(name) and run.has(CURRICULUM):
-        return run.preset.model_dump_json()
+        engineer = run.preset.engineer.model_copy(update={"sha256": ""})
+        return run.preset.model_copy(update={"engineer": engineer}).model_dump_json()
     return ""
 
 

@@ -6,10 +6,11 @@ from typing import Any
 from engineer.context import DesignContext
 from engineer.gate import GateDecision, decide
 from engineer.proposal import Proposal
-from engineer.propose import design, fitted, unchanged
+from engineer.propose import check_answers, design, fitted, unchanged
 from envgen.config import EnvConfig
+from infra.config.preset import Preset
 from infra.runs.context import training_facts
-from infra.runs.files import ENGINEER_STATE, GATE, PROPOSAL, ROLLOUTS
+from infra.runs.files import ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, ROLLOUTS
 from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.evaluation import gains
@@ -17,6 +18,9 @@ from policy.grpo.train_spec import SPLITTING
 from tasks.record import logged
 from tasks.run import engine, log
 from tasks.step import step
+
+FUNCTION = "function_sha256"
+"""Of the file of an engineer that is a function, in the manifest of a stage."""
 
 
 def _compared(run: Run, stage: int, *_: Any) -> dict[str, Any]:
@@ -46,15 +50,21 @@ def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dic
     neutral = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
     return {
         "context": context.model_copy(update=neutral),
-        "engineer": preset.effective_engineer().model_dump(mode="json"),
+        "engineer": preset.effective_engineer().model_dump(mode="json", exclude={"on_failure"}),
         "model": None if asked is None else [run.identity(asked), preset.chat_template_kwargs],
         "seed": preset.seed,
     }
 
 
 @step("engineer", PROPOSAL, ENGINEER_STATE, decides=_asked)
-def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> None:
-    """Ask the engineer once for the next config: returns the `Proposal`."""
+def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> dict[str, Any]:
+    """Ask the engineer once for the next config: returns the `Proposal`. The manifest gets the digest of the
+    file of a function, which may be mended while a run waits."""
+    sha256, before = run.preset.engineer.sha256, None
+    if stage and run.has(MANIFEST, stage - 1):
+        before = run.read(MANIFEST, stage - 1).get(FUNCTION)
+    if before and before != sha256:
+        log.warning("stage %d: %s changed after stage %d", stage, run.preset.engineer.name, stage - 1)
     proposal = _proposal(run, stage, context, gate)
     reason = proposal.fallback or proposal.rationale or "(no reason given)"
     log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
@@ -62,6 +72,7 @@ def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) ->
         log.info("stage %d: projection: %s", stage, change)
     run.write(PROPOSAL, proposal, stage)
     run.write(ENGINEER_STATE, proposal.state, stage)
+    return {FUNCTION: sha256} if sha256 else {}
 
 
 def _proposal(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> Proposal:
@@ -83,3 +94,9 @@ def _proposal(run: Run, stage: int, context: DesignContext, gate: GateDecision) 
     if trace:
         logged(subject, lambda mlflow: mlflow.end_trace(trace, proposal), later)
     return proposal
+
+
+def check_engineer(preset: Preset) -> None:
+    """ModelError if the endpoint of the engineer does not answer one small question."""
+    if check_answers(preset.engineer, preset.space):
+        log.info("engineer %s: its endpoint answers", preset.engineer.name)

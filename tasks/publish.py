@@ -6,6 +6,7 @@ from typing import Any
 from prefect import task
 
 from engineer.gate import BASE_POLICY
+from engineer.spec import short_name
 from envgen.breakdown import Breakdown
 from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
@@ -102,7 +103,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
     return CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
-        engineer=preset.engineer.name,
+        engineer=short_name(preset.engineer.name),
         variant=preset.engineer.variant,
         seed=preset.seed,
         start=run.read(BREAKDOWN, BASE_POLICY),

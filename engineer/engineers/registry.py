@@ -1,13 +1,15 @@
 """Engineers by name: our own, and those that installed packages add through the entry points
 `envwright.engineers`.
 
-`engineer.contract` says how a package adds one.
+`engineer.contract` says how a package adds one, `engineer.engineers.function` what a function in a file is.
 """
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 from engineer.contract import Engineer, EngineerOptions
-from engineer.spec import EngineerSpec
+from engineer.engineers.function import digest_of, function_engineer, nearest
+from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.errors import ConfigError, validated
 from envgen.registry import Registry
 from envgen.space import Space
@@ -38,26 +40,51 @@ def known_engineers() -> list[str]:
     return _ENGINEERS.names()
 
 
-def find_engineer(name: str) -> Engineer[Any]:
-    """The engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded."""
+def find_engineer(name: str, sha256: str = "") -> Engineer[Any]:
+    """The engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded.
+
+    The file of a function must have the digest `sha256`, if that is given."""
+    if is_function(name):
+        stem = short_name(name)
+        if stem in known_engineers() or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", stem):
+            raise ConfigError(
+                f"engineer.name: {stem!r} is another engineer, or cannot be a name; rename {stem}.py, with"
+                " letters, digits, dots, underscores and dashes"
+            )
+        return function_engineer(name, sha256 or digest_of(name))
+    if name.endswith(".py"):
+        raise ConfigError(f"engineer.name: {name!r} names no function; write {name}:propose")
     return _ENGINEERS.load(name)
+
+
+def asks(name: str) -> Literal["checkpoint", "base"] | None:
+    """The policy that an engineer asks; None if it asks none. The file of a function is not read."""
+    return None if is_function(name) else find_engineer(name).asks
 
 
 def reads_context(name: str) -> bool:
     """Whether an engineer reads the context in words, so that the context variant matters."""
-    engineer = find_engineer(name)
-    return engineer.asks is not None or engineer.reads_context
+    return not is_function(name) and (asks(name) is not None or find_engineer(name).reads_context)
 
 
 def variant_label(name: str, variant: str) -> str:
     """How comparisons, MLflow and Prefect name an engineer: `checkpoint-V6`, or `random` if it reads no
     context; part of file names."""
-    return f"{name}-{variant}" if reads_context(name) else name
+    return f"{name}-{variant}" if reads_context(name) else short_name(name)
+
+
+def split_variant(text: str) -> tuple[str, str]:
+    """The engineer and the context variant of `checkpoint:V1`; the variant is empty if none is named."""
+    name, _, variant = (text, "", "") if is_function(text) else text.partition(":")
+    return name, variant
 
 
 def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:
     """The engineer's options, defaults filled in; ConfigError names the field."""
-    return validated(engineer.options, spec.options, f"engineer.options of engineer {spec.name!r}")
+    where, fields = f"engineer.options of engineer {short_name(spec.name)!r}", engineer.options.model_fields
+    for name in spec.options.keys() - fields.keys():  # without the value, which may be a key
+        raise ConfigError(f"{where}: there is no {name!r}; {nearest(name, fields)}")
+    return validated(engineer.options, spec.options, where)
 
 
 def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:
@@ -65,11 +92,12 @@ def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:
 
     ConfigError says what is wrong.
     """
-    engineer = find_engineer(spec.name)
+    engineer = find_engineer(spec.name, spec.sha256)
+    sha256 = (spec.sha256 or digest_of(spec.name)) if is_function(spec.name) else ""
     options = read_options(spec, engineer)
     try:
         if engineer.check:
             engineer.check(options, space, stages)
     except ValueError as error:
-        raise ConfigError(f"engineer.options of engineer {spec.name!r}: {error}") from None
-    return spec.model_copy(update={"options": options.model_dump(mode="json")})
+        raise ConfigError(f"engineer.options of engineer {short_name(spec.name)!r}: {error}") from None
+    return spec.model_copy(update={"options": options.model_dump(mode="json"), "sha256": sha256})

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from engineer.spec import short_name
 from envgen.errors import ChildError
 from envgen.terminal import console, say
 from envgen.yaml_files import dump_yaml
@@ -63,7 +64,7 @@ def run(
     if not training_was_checked(directory, resolved):
         resolved.plan()
     console.print(
-        f"[bold]{name}[/bold]: preset {resolved.name}, engineer {resolved.engineer.name}, context"
+        f"[bold]{name}[/bold]: preset {resolved.name}, engineer {short_name(resolved.engineer.name)}, context"
         f" {resolved.engineer.variant}, {resolved.stages} stages"
     )
     check_hub(run.preset.model)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from engineer.engineers.registry import known_engineers, reads_context, variant_label
+from engineer.engineers.registry import known_engineers, reads_context, split_variant, variant_label
+from engineer.spec import located
 from envgen.errors import ConfigError, DataError, validated
 from envgen.files import read_text
 from envgen.frozen import Frozen
@@ -38,10 +39,15 @@ class ArmSpec(Frozen):
     """What an arm changes."""
 
     engineer: str = ""
-    """Its engineer, or `engineer:variant` with a context variant. Left out: the engineer that the arm is
-    named after, else the preset's."""
+    """Its engineer, or `engineer:variant` with a context variant; the path of a function starts from the
+    folder of the file. Left out: the engineer that the arm is named after, else the preset's."""
     set: Settings = {}
     """Fields of the preset, as `--set` takes them."""
+
+    @field_validator("engineer")
+    @classmethod
+    def _absolute(cls, engineer: str, info: ValidationInfo) -> str:
+        return located(engineer, (info.context or {}).get("folder", Path()))
 
 
 class Budget(Frozen):
@@ -165,13 +171,13 @@ class ComparisonFile(Frozen):
     def _preset(self, label: str, base: Preset, shared: dict[str, Any]) -> Preset:
         arm, engineer = self.arms[label], dict[str, Any]()
         if named := arm.engineer or (label if label in known_engineers() else ""):
-            name, colon, variant = named.partition(":")
-            if colon and not reads_context(name):
+            name, variant = split_variant(named)
+            if variant and not reads_context(name):
                 raise ConfigError(
                     f"arms.{label}: {name!r} reads no context, so that a variant changes nothing;"
                     f" write {name}"
                 )
-            engineer |= {"engineer.name": name} | ({"engineer.variant": variant} if colon else {})
+            engineer |= {"engineer.name": name} | ({"engineer.variant": variant} if variant else {})
             if name != base.engineer.name:
                 shared = {
                     key: value for key, value in shared.items() if not key.startswith("engineer.options")
@@ -227,7 +233,7 @@ def short_form(
     text."""
     base, arms = load_preset(preset, settings), dict[str, Any]()
     for item in engineers:
-        engineer, _, variant = item.partition(":")
+        engineer, variant = split_variant(item)
         label = variant_label(engineer, variant or base.engineer.variant)
         if label in arms:
             raise ConfigError(f"--engineers: {label} would be run twice; name each once")

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from engineer.context import VARIANTS
-from engineer.engineers.registry import find_engineer, resolve
-from engineer.spec import EngineerSpec
+from engineer.engineers.registry import asks, resolve
+from engineer.spec import EngineerSpec, located
 from envgen.config import EnvConfig
 from envgen.environment import Environment
 from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
@@ -141,7 +141,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
     def effective_engineer(self) -> EngineerSpec:
         """The spec that the engineer works with: policies that were made for an environment were taught
         the compact wording and short answers."""
-        if not was_taught_compact(self.model) or find_engineer(self.engineer.name).asks is None:
+        if not was_taught_compact(self.model) or asks(self.engineer.name) is None:
             return self.engineer
         return self.engineer.model_copy(
             update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
@@ -179,7 +179,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
         ]
         engineer = self.effective_engineer()
         # The compact wording is cut to what the context of its policy allows.
-        if engineer.wording == "full" and find_engineer(engineer.name).asks is not None:
+        if engineer.wording == "full" and asks(engineer.name) is not None:
             lengths.append(("engineer.max_tokens", engineer.max_tokens, 0, engine))
         for field, answer, prompt, (option, limit) in lengths:
             for owner, most in ((option, limit), ("the model's limit", positions)):
@@ -209,7 +209,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         if path.name == "curriculum.json" and isinstance(raw.get("preset"), dict):
             raw = raw["preset"]
     for key, value in (overrides or {}).items():
-        set_field(raw, key, value)
+        # A path in an override starts from the working directory, not from the folder of the preset.
+        is_name = key == "engineer.name" and isinstance(value, str)
+        set_field(raw, key, located(value, Path()) if is_name else value)
     try:
         preset = Preset.model_validate(raw, context={"folder": path.parent})
         check_trl_options(preset.trl)
@@ -222,7 +224,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
         preset.check_lengths()
-        if is_simulated(preset.model) and find_engineer(preset.engineer.name).asks:
+        if is_simulated(preset.model) and asks(preset.engineer.name):
             raise ConfigError(
                 f"engineer.name: {preset.engineer.name!r} asks the policy, and model {preset.model!r} answers"
                 " instances only; choose a rule, as frontier"

@@ -4,8 +4,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engineer.engineers.registry import find_engineer
+from engineer.engineers.registry import asks
 from engineer.gate import BASE_POLICY
+from engineer.spec import short_name
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.errors import RunDirectoryError
@@ -35,8 +36,8 @@ from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
 
 T = TypeVar("T")
-FREE_FIELDS = {"stages", "description", "approval", "unsolved"}
-"""Fields of the preset in which a resumed run may differ."""
+FREE_FIELDS = {"stages", "description", "approval", "unsolved", "engineer.on_failure", "engineer.sha256"}
+"""Fields of the preset in which a resumed run may differ: a function that raised is mended."""
 _ABSENT, _MOST_CHANGES, _WIDTH = "not set", 12, 60
 
 
@@ -138,9 +139,7 @@ class Run(Frozen):
     def asked(self, stage: int) -> int | None:
         """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if it asks
         none."""
-        return {"checkpoint": stage, "base": BASE_POLICY}.get(
-            find_engineer(self.preset.engineer.name).asks or ""
-        )
+        return {"checkpoint": stage, "base": BASE_POLICY}.get(asks(self.preset.engineer.name) or "")
 
     def identity(self, number: int) -> str:
         """The digest of that model's files, or hub id and commit."""
@@ -168,7 +167,8 @@ def _file_digest(path: Path, state: tuple[int, ...]) -> str:
 
 def default_name(preset: Preset) -> str:
     """The name of a curriculum unless one is given."""
-    return f"{preset.name}-{preset.engineer.name}-{preset.engineer.variant}-s{preset.seed}"
+    engineer = preset.engineer
+    return f"{preset.name}-{short_name(engineer.name)}-{engineer.variant}-s{preset.seed}"
 
 
 def new_curriculum(name: str, preset: Preset, commit: str = "") -> Curriculum:
@@ -223,7 +223,7 @@ def training_was_checked(directory: Path, preset: Preset) -> bool:
 def changed_fields(stored: Preset, wanted: Preset, free: set[str]) -> str:
     """Return the fields outside `free` in which two presets differ, dotted, with both values; empty if there
     are none."""
-    old, new = leaves(_held(stored, free)), leaves(_held(wanted, free))
+    old, new = _held(stored, free), _held(wanted, free)
     names = [name for name in sorted(old | new) if old.get(name) != new.get(name)]
     changes = [
         f"{name}: {_shown(old.get(name, _ABSENT))} there, {_shown(new.get(name, _ABSENT))} here"
@@ -239,8 +239,8 @@ def _shown(value: Any) -> str:
 
 
 def _held(preset: Preset, free: set[str]) -> dict[str, Any]:
-    """Return the fields outside `free` as JSON, of engine and training only what decides answers and what is
-    learned: a run may be continued on another machine."""
+    """Return dotted name -> value, as JSON, of the fields outside `free`, of engine and training only what
+    decides answers and what is learned: a run may be continued on another machine."""
     options = deciding_options(preset.trl, preset.training, process_count(preset.training))
     fields = {
         **preset.model_dump(mode="json"),
@@ -248,5 +248,7 @@ def _held(preset: Preset, free: set[str]) -> dict[str, Any]:
         "trl": options.pop("trl"),
         "training": options,
     }
-    absent = {"test"} if preset.test is None else set[str]()
-    return {field: value for field, value in fields.items() if field not in free | absent}
+    left_out = free | ({"test"} if preset.test is None else set())
+    return {
+        name: value for name, value in leaves(fields).items() if not left_out & {name, name.split(".")[0]}
+    }

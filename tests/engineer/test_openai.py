@@ -12,9 +12,9 @@ from support.misbehaving_endpoint import answers, completion, hangs, sends, serv
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
-from engineer.propose import design
+from engineer.propose import check_answers, design
 from engineer.spec import EngineerSpec
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, EngineerError, ModelError
 
 KEY = "sk-secret-0123456789abcdef"
 WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
@@ -102,14 +102,34 @@ def test_an_endpoint_that_fails_costs_only_the_redesign(
     assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
 
 
+def test_with_stop_an_endpoint_that_fails_stops_the_run_with_the_reason():
+    with serving(sends("oops", 500)) as server:
+        spec = spec_of(server.url, retries=0).model_copy(update={"on_failure": "stop"})
+        with pytest.raises(EngineerError, match=r"could not answer: .*status 500.*on_failure=keep$"):
+            design(spec, design_context(), 7, None, lambda config: (config, []))
+
+
+def test_before_a_run_an_endpoint_answers_one_small_question_with_the_options_of_a_design():
+    with serving(answers("{", finish="length"), sends({"error": "no such model"}, 404)) as server:
+        spec = spec_of(server.url, token_limit="max_completion_tokens")
+        assert check_answers(spec, SPACE), "what it says does not matter"
+        with pytest.raises(ModelError, match=r"no such model.*; check base_url \(usually ending in /v1\)"):
+            check_answers(spec, SPACE)
+    question = server.asked[0][0]
+    assert len(str(question["messages"])) < 100
+    assert (question["max_completion_tokens"], question["temperature"]) == (spec.max_tokens, spec.temperature)
+    assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
+    assert not check_answers(EngineerSpec(name="frontier"), SPACE), "nobody to ask"
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({}, "model: expected the name of a model"),
         ({"model": "m", "timeout": 0}, "timeout: Input should be greater than 0"),
         ({"model": "m", "base_url": f"https://{KEY}@host/v1"}, "base_url: expected an address without user"),
-        ({"model": "m", "api_key": KEY}, "there is no 'api_key'; known are "),
-        ({"bearer": KEY}, "and a key belongs in the environment"),
+        ({"model": "m", "api_key": KEY}, "there is no 'api_key'; did you mean 'api_key_env'?"),
+        ({"bearer": KEY}, "there is no 'bearer'; known are base_url, model, api_key_env, "),
     ],
 )
 def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(

@@ -78,7 +78,7 @@ def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
     assert "3x3 hole_ratio 0.9 was clamped to 0.2..0.4" in proposal.changes
     for options, reason in (
         ({"share": 2}, "share: Input should be less than or equal to 1"),
-        ({"shore": 1}, "shore: Extra inputs are not permitted"),
+        ({"shore": 1}, "there is no 'shore'; did you mean 'share'"),
     ):
         with pytest.raises(ConfigError, match=f"engineer.options of engineer 'tidal': {reason}"):
             resolve(EngineerSpec(name="tidal", options=options), SPACE, 3)

@@ -15,6 +15,7 @@ import flows.curriculum
 from engineer.gate import BASE_POLICY, decide
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
+from envgen.errors import ModelError
 from envgen.estimates import Difference
 from envgen.files import file_digest, write_json
 from infra.config.preset import Preset, load_preset
@@ -99,6 +100,13 @@ def answer(directory: Path, verdict: Verdict) -> None:
 
 
 FIRST, SECOND = Turn(0, DEFAULT, BASE_POLICY), Turn(1, proposed(0), 0)
+
+
+def test_an_endpoint_that_does_not_answer_ends_a_run_before_anything_is_trained(play, tmp_path: Path):
+    options = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "retries": 0}
+    with pytest.raises(ModelError, match="check base_url and whether the server runs"):
+        play(engineer__name="openai", engineer__options=options)
+    assert not (tmp_path / "run").exists(), "with another address it is a new run"
 
 
 @pytest.mark.parametrize(

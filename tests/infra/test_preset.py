@@ -233,7 +233,7 @@ ADDED = [
     ("engineer: {name: frontiers}", "there is no engineer 'frontiers'; did you mean 'frontier'?"),
     (
         "engineer: {name: bandit, options: {temprature: 1}}",
-        "engineer.options of engineer 'bandit': temprature: Extra inputs are not permitted (got 1)",
+        "engineer.options of engineer 'bandit': there is no 'temprature'; did you mean 'temperature'?",
     ),
     (
         "engineer: {name: replay, options: {configs: nowhere/results.json}}",

@@ -10,22 +10,25 @@ from factories import finished_run
 
 from engineer.context import DesignContext
 from envgen.dataset import write_table
-from envgen.files import write_json
+from envgen.errors import EngineerError
+from envgen.files import file_digest, write_json
 from infra.config.preset import load_preset
 from infra.runs.context import design_context, training_facts
 from infra.runs.files import (
     BREAKDOWN,
     CONFIG,
+    CURRICULUM,
     ENGINEER_STATE,
+    MANIFEST,
     PROPOSAL,
     TRAINING_LOG,
     File,
     file_state,
 )
-from infra.runs.run import Run
+from infra.runs.run import Run, default_name, new_curriculum, open_run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from tasks.design import judge, propose
+from tasks.design import FUNCTION, judge, propose
 
 ADVANTAGES = ({"3": 0.2, "4": 0.4, "5": 0.8, "6": 0.6}, {"3": 0.0, "4": 0.2, "5": 0.4, "6": 0.8})
 VALUES = ({"3": 0.1, "4": 0.2, "5": 0.4, "6": 0.3}, {"3": 0.05, "4": 0.2, "5": 0.4, "6": 0.55})
@@ -96,6 +99,30 @@ def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals
     first = proposed()
     assert proposed(per_device_train_batch_size=16, gradient_accumulation_steps=2) == first
     assert proposed(learning_rate=0.5) > first
+
+
+def test_a_function_that_raised_is_mended_and_its_run_goes_on(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    file = tmp_path / "mine.py"
+
+    def asked(body: str, stage: int) -> StepRecord:
+        file.write_text(f"def propose(context):\n    {body}\n")
+        preset = load_preset("micro", {"engineer.name": f"{file}:propose"})
+        if not stage:
+            run.write(CURRICULUM, new_curriculum("run", preset))
+        return ask(open_run(run.directory, preset), stage)
+
+    with pytest.raises(EngineerError, match=r"(?s)after stage 0:.*mine.py\", line 2, in propose"):
+        asked("return context.valid_rates()['7']", 0)
+    first = asked("return {}, 'as before', {'n': 1}", 0)
+    assert asked("return {}, 'as before', {'n': 1}", 0).reused
+    assert first.facts == {FUNCTION: file_digest(file)}
+    assert (run.read(PROPOSAL, 0).engineer, run.read(PROPOSAL, 0).rationale) == ("mine", "as before")
+    run.write(MANIFEST, first.facts, 0)
+    assert asked("return {}, 'another'", 1).facts != first.facts
+    assert f"{file}:propose changed after stage 0" in caplog.text
+    assert default_name(open_run(run.directory, run.read(CURRICULUM).preset).preset) == "micro-mine-V6-s0"
 
 
 @pytest.mark.parametrize("last", ["proposal.json", "engineer_state.json"])

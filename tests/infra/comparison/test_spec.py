@@ -6,11 +6,13 @@ import pytest
 from support.comparisons import comparison
 from support.engineer_package import install_engineer
 
+from engineer.engineers import function
 from envgen.errors import EnvwrightError, RunDirectoryError
 from envgen.yaml_files import dump_yaml
 from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
 from infra.comparison.plan import plan
 from infra.comparison.spec import ComparisonSpec, open_comparison, read_comparison, resolve_comparison
+from infra.config.preset import load_preset
 
 FILE = {
     "name": "guards",
@@ -51,6 +53,23 @@ def test_an_arm_has_the_engineer_that_it_names_or_is_named_after_and_what_it_set
     assert {label: preset.trl["learning_rate"] for label, preset in presets.items()}["gentle"] == 1e-5
     assert len({preset.trl["learning_rate"] for preset in presets.values()}) == 2
     assert {preset.test is not None for preset in presets.values()} == {True}, "a test set by default"
+
+
+def test_an_arm_is_a_function_beside_its_file_and_a_changed_one_is_another_arm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    code = tmp_path / "mine.py"
+    code.write_text("def propose(context, step=1):\n    return {}\n")
+    arms = {"fixed": {}, "mine": {"engineer": "./mine.py:propose"}}
+    preset = spec_of(tmp_path, arms=arms, primary="mine").presets["mine"]
+    assert (preset.engineer.name, preset.engineer.options) == (f"{code}:propose", {"step": 1})
+    assert load_preset(preset.model_dump_json()) == preset
+    file, _ = short_form("micro", ["fixed", f"{code}:propose"], [0])
+    assert [*file.arms] == ["fixed", "mine"]
+    code.write_text(code.read_text() + "# another\n")
+    monkeypatch.setattr(function, "_FUNCTIONS", {})  # another process
+    with pytest.raises(EnvwrightError, match=f"{code} changed since the run began; put it back"):
+        load_preset(preset.model_dump_json())
 
 
 def test_every_arm_is_run_with_every_seed_and_arms_that_train_stage_0_alike_share_it(tmp_path: Path):
