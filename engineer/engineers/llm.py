@@ -8,9 +8,6 @@ previous config is kept. A model that may think answers freely; only its repair 
 
 import time
 from datetime import UTC, datetime
-from typing import Any
-
-from pydantic import model_validator
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
@@ -20,7 +17,7 @@ from engineer.json_text import thoughts_end, without_thoughts
 from engineer.prompt import design_prompt
 from engineer.proposal import Attempt, Proposal, shortened
 from engineer.spec import EngineerSpec
-from envgen.errors import ConfigError, ModelError
+from envgen.errors import ModelError
 from envgen.seeds import seed_integer
 from envgen.space import Space
 from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask, token_sum
@@ -123,19 +120,6 @@ def _repair(conversation: Conversation, answer: str, error: str) -> Conversation
 
 class OpenAIOptions(Endpoint, EngineerOptions):
     """The endpoint, as described in `policy.chat.endpoint`."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _know(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        unknown = sorted(set(fields) - set(cls.model_fields))
-        if unknown:
-            # Not a ValueError: its message would show the value, which may be a key.
-            names = ", ".join(sorted(cls.model_fields))
-            raise ConfigError(
-                f"engineer.options of engineer 'openai': there is no {unknown[0]!r}; known are {names}, "
-                "and a key belongs in the environment"
-            )
-        return fields
 
 
 def _check_options(options: OpenAIOptions, space: Space, stages: int) -> None:
