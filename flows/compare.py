@@ -64,7 +64,8 @@ def compare(
     """Run every arm with every seed, and sum up what they show.
 
     A repeated call with the same name continues; arms and seeds may be added. A curriculum that fails
-    costs no other one: the rest is finished and published, then ChildError is raised.
+    costs no other one: the rest is finished and published, then ChildError is raised. ModelError if the
+    endpoint of an engineer does not answer before anything is trained.
 
     Args:
         preset: A shipped preset, or the path of a preset or comparison file on the machine that runs it.
@@ -79,6 +80,10 @@ def compare(
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
     needed = max(map(gpus_needed, spec.presets.values()))
     blocks = deque(device_blocks(jobs or 1, needed) if pool is None else [])
+    if pool is None:  # workers have other keys
+        new = [child for child in spec.children if not (directory / child.name).exists()]
+        for arm in {child.arm: child.preset for child in new}.values():
+            check_engineer(arm)
     with exclusive(directory):
         whole = open_comparison(directory, spec, text)
         environment = share_of_cores(jobs or 1) if pool is None else {}
@@ -122,9 +127,6 @@ def _run_all(
         publish_comparison(directory, spec, failures)
 
     new = [child for child in todo if not (directory / child.name).exists()]
-    if runs.pool is None:  # workers have other keys
-        for preset in {child.arm: child.preset for child in new}.values():
-            check_engineer(preset)
     needed = [root for root in spec.roots if root.name in {child.root for child in new}]
     roots = [root for root in needed if not is_finished(directory / root.name, root.preset)]
     for group in (roots, todo):

@@ -15,7 +15,7 @@ from infra.runs.run import Run
 from infra.runs.steps import StepRecord, Stored, read_record
 from tasks.data import generate, make_validation
 
-TWO_AGENTS = "3bf3dfe2220bb7e951605a1ba2b262e443490988362253bb55566425e9ec56c1"
+TWO_AGENTS = "98a3977ad05df5e7d45bcf33d39a341765a0ad7166530228a642c92362b82c9a"
 """Key of the validation set of the preset micro."""
 
 
