@@ -54,9 +54,9 @@ def _skills(rng: np.random.Generator, plain: np.ndarray) -> np.ndarray:
     return np.stack([plain, rng.uniform(-1.2, -0.4, len(plain)), np.full(len(plain), 4.0)], axis=-1)
 
 
-def _mixed(rng: np.random.Generator, count: int | None = None) -> np.ndarray:
+def _mixed(rng: np.random.Generator) -> np.ndarray:
     """Return logits of the levels of an ordinary task, from the easiest to the hardest, not all in order."""
-    count = count or int(rng.integers(4, 7))
+    count = int(rng.integers(4, 7))
     return np.linspace(rng.uniform(0.5, 2), rng.uniform(-3.5, -2), count) + rng.normal(0, 0.4, count)
 
 
@@ -102,8 +102,8 @@ def _harmful(rng: np.random.Generator) -> World:
 
 
 def _lucky(rng: np.random.Generator) -> World:
-    """Rates come from six answers of a level: 0 and 100 % are often chance."""
-    return World(_skills(rng, _mixed(rng)), _rate(rng), answers=6)
+    """Levels are within reach, and rates come from six answers each: 0 and 100 % are often chance."""
+    return World(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), _rate(rng), answers=6)
 
 
 def _ladder(rng: np.random.Generator) -> World:

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from support.misbehaving_endpoint import answers, serving
 
 ANSWER = json.dumps({"rationale": "Half to the first.", "config": {"levels": {"1": {"data_ratio": 0.5}}}})
 TRAPS = 8
 
 
+@pytest.mark.slow
 def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kept(
     envwright, tmp_path: Path, monkeypatch
 ):
