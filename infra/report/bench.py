@@ -7,7 +7,7 @@ import pandas as pd
 from engineer.bench.results import BenchResults
 from engineer.bench.worlds import NOTHING, TRAPS
 from envgen.files import write_html
-from infra.formats import estimate, short_count
+from infra.formats import interval, points, short_count
 from infra.report.page import environment
 from infra.tables import frame
 
@@ -37,10 +37,13 @@ def leaderboard(results: BenchResults) -> pd.DataFrame:
 
 def write_page(path: Path, results: BenchResults) -> None:
     """Write the leaderboard as a page."""
-    best = [f"{score.engineer}: {estimate(score.overall)}" for score in results.engineers[:4]]
+    best = [
+        f"{score.engineer} {points(score.overall.value)} % {interval(score.overall)}"
+        for score in results.engineers[:4]
+    ]
     page = environment().get_template("bench.html.j2")
     html = page.render(
-        headlines=["Engineers in worlds with a trap", f"{'; '.join(best)}."],
+        headlines=["Engineers in worlds with a trap", f"Of the look-ahead's gain: {', '.join(best)}."],
         facts={"Draws": f"{results.draws} of each trap", "Stages": str(results.stages)},
         note=NOTE,
         leaderboard=leaderboard(results),
