@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile
 
 from envgen.errors import ModelError
 from envgen.files import file_digest
@@ -80,6 +81,43 @@ def _check_folder(folder: Path) -> None:
                 f"{folder / name}: is no complete safetensors file ({error}); copy the model again, or "
                 "convert its weights with save_pretrained()"
             ) from None
+
+
+def is_resumable(checkpoint: Path) -> bool:
+    """Return whether a trainer checkpoint is complete, as far as names, sizes and headers of its files tell.
+
+    It needs weights, optimizer, scheduler, random state, and trainer_state.json, which is written last.
+    """
+    parts = (
+        "trainer_state.json",
+        ("model.safetensors", "adapter_model", "pytorch_model"),
+        "optimizer",
+        "scheduler",
+        "rng_state",
+    )
+    files = [*checkpoint.iterdir()]
+    complete = all(any(file.name.startswith(part) for file in files) for part in parts)
+    return complete and all(map(_has_header, files))
+
+
+def _has_header(path: Path) -> bool:
+    """Return whether a file of a trainer, or a folder of `torch.distributed.checkpoint`, is no fragment."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        if path.is_dir() and path.name.startswith(("pytorch_model", "optimizer")):
+            return (path / ".metadata").stat().st_size > 0  # written after the shards
+        if path.suffix == ".json":
+            shards = json.loads(path.read_bytes()).get("weight_map", {}).values()
+            return all((path.parent / name).is_file() for name in shards)
+        if path.suffix in (".pt", ".pth", ".bin"):
+            ZipFile(path).close()
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="numpy"):
+                pass
+        return True
+    except (OSError, ValueError, AttributeError, TypeError, BadZipFile, SafetensorError):
+        return False
 
 
 def check_hub(name: str) -> str:

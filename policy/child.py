@@ -38,6 +38,8 @@ _VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
 """The interpreter that `make vllm` installs, in the working directory or beside the project."""
 OUT_OF_MEMORY = "out_of_memory"
 """Key of the progress entry in which a child says that memory ran out."""
+NOT_FINITE = "not_finite"
+"""Key of the progress entry in which training says that loss or gradient norm is not finite."""
 WARNING = "warning"
 """Key of a text that the parent logs."""
 _JOB = re.compile(

@@ -27,9 +27,9 @@ from infra.runs.files import (
 from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.checkpoints import is_simulated
-from policy.child import OUT_OF_MEMORY, WARNING, run_child, vllm_python
+from policy.child import NOT_FINITE, OUT_OF_MEMORY, WARNING, run_child, vllm_python
 from policy.evaluation import Changes, valid_gains
-from policy.grpo.launch import checkpoint_form, launcher, memory_advice, process_count
+from policy.grpo.launch import checkpoint_form, divergence_advice, launcher, memory_advice, process_count
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TrainingSettings,
@@ -87,14 +87,14 @@ def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
 def _train(run: Run, stage: int, spec: TrainSpec) -> None:
     # Its memory is for the trainer, and what it has loaded may be about to change.
     close_engine()
-    show, out_of_memory = TrainingProgress(run, stage), []
+    show, reasons = TrainingProgress(run, stage), dict[str, str]()
     if is_simulated(spec.parent):
         from policy import simulated
 
         return simulated.train(spec, show)
 
     def progress(entry: dict[str, Any]) -> None:
-        out_of_memory.extend([entry[OUT_OF_MEMORY]] if OUT_OF_MEMORY in entry else [])
+        reasons.update({key: entry[key] for key in (OUT_OF_MEMORY, NOT_FINITE) if key in entry})
         if WARNING in entry:
             log.warning("stage %d: %s", stage, entry[WARNING])
         show(entry)
@@ -112,9 +112,10 @@ def _train(run: Run, stage: int, spec: TrainSpec) -> None:
             environment=one_gpu(spec.training),
         )
     except ChildError as error:
-        if not out_of_memory:
+        if not reasons:
             raise
-        advice = memory_advice(out_of_memory[0], spec.trl, last_checkpoint(spec.work))
+        advise = divergence_advice if NOT_FINITE in reasons else memory_advice
+        advice = advise([*reasons.values()][-1], spec.trl, last_checkpoint(spec.work))
         raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
 
 

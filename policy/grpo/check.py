@@ -90,6 +90,7 @@ def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any
         "shuffle_dataset": True,
         "disable_tqdm": True,
         "logging_steps": 1,
+        "logging_nan_inf_filter": False,
         "save_strategy": "steps",
         "save_total_limit": 2,
         "use_cpu": not gpu,

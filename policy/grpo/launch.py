@@ -160,6 +160,17 @@ def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
     )
 
 
+def divergence_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
+    """Return the reason, where the same command continues, and what to change if it ends there again."""
+    rate = trl.get("learning_rate", "TRL's default")
+    where = f"continues from {resume.name}" if resume else "starts this stage's training anew"
+    return (
+        f"training stopped, and nothing of it is published: {reason}. The same command {where}; if it stops "
+        f"there again, lower trl.learning_rate (now {rate}), trl.max_grad_norm or the rewards, or set "
+        "training.dtype=float32"
+    )
+
+
 def _fields(name: str) -> dict[str, Any]:
     """The fields of a config of `accelerate launch`; ConfigError if it cannot be read."""
     path = launch_config(name)

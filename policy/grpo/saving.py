@@ -1,6 +1,7 @@
 """What a training child tells while it trains, and the checkpoint that it writes afterwards."""
 
 import time
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from envgen.dataset import read_dataset
 from envgen.environment import Environment
 from policy.chat.tokenizer import chat_tokens
 from policy.chat.transformers_model import load
-from policy.child import WARNING, tell
+from policy.child import NOT_FINITE, WARNING, tell
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
 
 SCORED = 8
@@ -49,6 +50,22 @@ class ProgressLines(TrainerCallback):
                 "elapsed": round(time.monotonic() - self._started, 2),
             }
             tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})
+
+
+class StopIfNotFinite(TrainerCallback):
+    """End training with an error after a step whose loss or gradient norm is not finite, before it is saved.
+
+    With fp16 a gradient may overflow: its scaler skips the step.
+    """
+
+    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer at every log entry; the error follows in every process."""
+        for name in ("loss",) if args.fp16 else ("loss", "grad_norm"):
+            if not isfinite(value := (kwargs.get("logs") or {}).get(name, 0.0)):
+                reason = f"{name} is {value} in step {state.global_step}"
+                if state.is_world_process_zero:
+                    tell({NOT_FINITE: reason})
+                raise FloatingPointError(reason)
 
 
 class Budget(TrainerCallback):

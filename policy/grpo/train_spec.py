@@ -11,6 +11,7 @@ from envgen.errors import ConfigError
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
+from policy.checkpoints import is_resumable
 from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
@@ -93,8 +94,10 @@ CHOICES: dict[str, tuple[str | bool, ...]] = {
     "load_best_model_at_end": (False,),
     "auto_find_batch_size": (False,),
     "remove_unused_columns": (False,),
+    "save_only_model": (False,),
 }
-"""Values of options that TRL checks only while it trains, or that need evaluations by TRL, which has none."""
+"""Values of options that TRL checks only while it trains, and those that fit our use of it: without its
+evaluations, and with checkpoints from which training can continue."""
 SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
 """Options that say how the completions of a step are split up; what is learned follows from their sum."""
 
@@ -229,16 +232,9 @@ def _count(options: dict[str, Any], name: str, default: int) -> int:
 
 
 def last_checkpoint(work: Path) -> Path | None:
-    """The latest complete trainer checkpoint; the trainer's state is the last file that it writes."""
-    complete = [path for path in work.glob("checkpoint-*") if _readable(path / "trainer_state.json")]
-    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
-
-
-def _readable(state: Path) -> bool:
-    try:
-        return bool(json.loads(state.read_text()))
-    except (OSError, ValueError):
-        return False
+    """Return the latest trainer checkpoint that is complete; None if there is none."""
+    latest_first = sorted(work.glob("checkpoint-*"), key=lambda path: -int(path.name.rpartition("-")[2]))
+    return next(filter(is_resumable, latest_first), None)
 
 
 def note_resume(work: Path, checkpoint: Path | None) -> None:

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
+from policy.grpo.saving import StopIfNotFinite
 from policy.grpo.train_log import Answers, has_signal, overall, stratum_metrics
 from policy.grpo.train_spec import trainer_state
 
@@ -43,6 +44,7 @@ class Trainer(GRPOTrainer):
 
     def __init__(self, *args: Any, resume: Path | None, refill: float, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.add_callback(StopIfNotFinite())
         self._epochs_done = int(trainer_state(resume)["epoch"]) if resume else 0
         self._refill, self._chosen = refill, None
         self._offered = Answers([], [], [], [], [])

@@ -7,7 +7,6 @@ import torch
 
 from policy.child import is_out_of_memory
 from policy.grpo.launch import memory_advice
-from policy.grpo.train_spec import last_checkpoint
 
 
 def test_a_merged_adapter_that_scores_otherwise_than_the_trainer_is_told(capsys: pytest.CaptureFixture[str]):
@@ -39,11 +38,9 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
     assert not is_out_of_memory(ValueError("generation_batch_size must be divisible by num_generations"))
 
 
-def test_the_advice_names_what_to_change_and_where_training_continues(tmp_path: Path):
-    (tmp_path / "checkpoint-40").mkdir()
-    (tmp_path / "checkpoint-40" / "trainer_state.json").write_text('{"global_step": 40}')
+def test_the_advice_names_what_to_change_and_where_training_continues():
     reason, options = "CUDA out of memory", {"per_device_train_batch_size": 4, "use_vllm": True}
-    advice = memory_advice(reason, options, last_checkpoint(tmp_path))
+    advice = memory_advice(reason, options, Path("checkpoint-40"))
     for words in (
         reason,
         "trl.per_device_train_batch_size (now 4)",

@@ -1,15 +1,30 @@
-"""A training that is killed after any of its checkpoints ends in the same weights."""
+"""A training that is killed after any of its checkpoints ends in the same weights, also if one is damaged."""
 
+import math
 import multiprocessing
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from boards import draw_instances, train_spec
+from safetensors.numpy import save_file
+from transformers import TrainerControl, TrainerState
 
 from envgen.files import file_digest, write_json
-from policy.grpo.train_spec import CHECKPOINT, TrainSpec, note_resume, resumed_steps
+from policy.grpo.train_spec import (
+    CHECKPOINT,
+    TRAIN_LOG,
+    TrainSpec,
+    last_checkpoint,
+    note_resume,
+    resumed_steps,
+)
 
 pytestmark = pytest.mark.timeout(900)
 STEPS = 6
@@ -64,3 +79,99 @@ def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
     assert resumed_steps(tmp_path) == [2, 4]
     note_resume(tmp_path, None)
     assert resumed_steps(tmp_path) == []
+
+
+WEIGHTS = [
+    "model.safetensors",
+    "adapter_model.safetensors",
+    "model-00002-of-00002.safetensors",
+    "pytorch_model_fsdp_0",
+]
+
+
+def write_checkpoint(folder: Path, weights: str) -> None:
+    """A trainer checkpoint of a few numbers, whole, in shards, of an adapter, or split as by FSDP2."""
+    folder.mkdir(parents=True)
+    for name in ("scheduler.pt", "rng_state.pth", "training_args.bin"):
+        torch.save({"x": torch.zeros(100)}, folder / name)
+    if "fsdp" in weights:
+        for name in (weights, "optimizer_0"):
+            (folder / name).mkdir()
+            for part in ("__0_0.distcp", ".metadata"):
+                (folder / name / part).write_bytes(b"x" * 100)
+    else:
+        torch.save({"x": torch.zeros(100)}, folder / "optimizer.pt")
+        save_file({"x": np.zeros(100)}, folder / weights)
+    if "-of-" in weights:
+        save_file({"y": np.zeros(100)}, folder / weights.replace("2-of", "1-of"))
+        shards = {"x": weights, "y": weights.replace("2-of", "1-of")}
+        write_json(folder / "model.safetensors.index.json", {"weight_map": shards})
+    (folder / "additional_chat_templates").mkdir()
+    write_json(folder / "trainer_state.json", {"global_step": 4})
+
+
+def shorten(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize("damage", [shorten, Path.unlink, lambda file: file.write_bytes(b"")])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    tmp_path: Path, weights: str, damage: Callable[[Path], object]
+):
+    write_checkpoint(tmp_path / "checkpoint-8", weights)
+    newest = tmp_path / "checkpoint-12"
+    write_checkpoint(newest, weights)
+    files = [file for file in newest.rglob("*") if file.is_file() and file.suffix != ".distcp"]
+    for file in files:
+        if file.name in ("training_args.bin", ".metadata") and damage in (Path.unlink, shorten):
+            continue  # training continues without the first; of the second only the size is known
+        assert last_checkpoint(tmp_path) == newest
+        damage(file)
+        assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-8", file
+        shutil.rmtree(newest)
+        write_checkpoint(newest, weights)
+
+
+def test_training_that_is_no_longer_finite_stops_with_its_step_and_continues_before_it(tmp_path: Path):
+    from policy.grpo.trainer import Trainer
+    from policy.grpo.training import train
+
+    stage, original = spec(tmp_path / "stage"), Trainer._compute_loss
+
+    def broken(self: Trainer, *args: object) -> torch.Tensor:
+        return original(self, *args) * (math.nan if self.state.global_step == 2 else 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_compute_loss", broken)
+        with pytest.raises(FloatingPointError, match="loss is nan in step 3"):
+            train(stage)
+    assert not (stage.output / CHECKPOINT).exists()
+    assert not (stage.output / TRAIN_LOG).exists()
+    assert last_checkpoint(stage.work) == stage.work / "checkpoint-2"
+    train(stage)
+    assert resumed_steps(stage.work) == [2]
+    assert (stage.output / CHECKPOINT / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("logs", "fp16", "stops"),
+    [
+        ({"loss": 0.1, "grad_norm": math.inf}, False, True),
+        ({"loss": 0.1, "grad_norm": math.nan}, False, True),
+        ({"loss": -math.inf}, True, True),
+        ({"loss": 0.1, "grad_norm": math.inf}, True, False),
+        ({"loss": 0.0, "grad_norm": 0.0, "reward": math.nan}, False, False),
+        ({"train_runtime": 1.0}, False, False),
+    ],
+)
+def test_loss_and_gradient_have_to_be_finite(logs: dict, fp16: bool, stops: bool):
+    """But for a gradient that overflows in float16, whose step is skipped."""
+    from policy.grpo.saving import StopIfNotFinite
+
+    told = SimpleNamespace(fp16=fp16), TrainerState(global_step=7), TrainerControl()
+    if stops:
+        with pytest.raises(FloatingPointError, match="in step 7"):
+            StopIfNotFinite().on_log(*told, logs=logs)
+    else:
+        StopIfNotFinite().on_log(*told, logs=logs)

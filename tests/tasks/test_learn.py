@@ -16,7 +16,7 @@ from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
 from infra.runs.run import Run, open_run
 from infra.runs.steps import Stored
-from policy.child import PROGRESS
+from policy.child import NOT_FINITE, PROGRESS
 from policy.grpo import training
 from policy.grpo.train_spec import TrainSpec
 from policy.warm_start import WarmStartRecipe
@@ -124,3 +124,16 @@ def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(
     assert "(2) set trl.gradient_checkpointing=true" in said
     assert "starts this stage's training anew" in said
     assert "Traceback" not in said
+
+
+def test_training_that_is_no_longer_finite_says_the_step_and_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def trainer(*given: Any, **_: Any) -> None:
+        given[-1]({NOT_FINITE: "loss is nan in step 3"})
+        raise ChildError("ended with exit code 1")
+
+    monkeypatch.setattr(learn, "run_child", trainer)
+    run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
+    with pytest.raises(ChildError, match=r"stage 0: .* loss is nan in step 3\. .* lower trl\.learning_rate"):
+        train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
