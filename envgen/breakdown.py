@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import not_
 from typing import NamedTuple, Self
 
+import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from envgen.environment import Verdict
@@ -13,15 +15,26 @@ from envgen.space import Space
 
 
 class Labelled(Frozen):
-    """Counts of the instances that have a label, or that have not."""
+    """Counts of the answers to instances that have a label, or that have not."""
 
     n: int = Field(ge=0)
     valid: int = Field(ge=0)
+    samples: int = Field(default=1, ge=1, exclude_if=lambda samples: samples == 1)
+    """Answers to each instance."""
+
+    @property
+    def instances(self) -> int:
+        """Number of instances."""
+        return self.n // self.samples
+
+    def share(self, answers: float) -> Rate:
+        """Share of a number of the answers; answers to one instance count as one outcome, see `wilson`."""
+        return wilson(answers / self.samples, self.instances)
 
     @property
     def valid_rate(self) -> Rate:
         """Share of valid answers."""
-        return wilson(self.valid, self.n)
+        return self.share(self.valid)
 
     @property
     def valid_percent(self) -> int:
@@ -43,6 +56,11 @@ class Counts(Labelled):
     """Mean of each further measure over the valid answers; none without valid answers."""
     truncated: int | None = Field(default=None, ge=0)
     """Answers that hit the token limit; None if only the counts are known."""
+    solved: int | None = Field(default=None, ge=0, exclude_if=lambda solved: solved is None)
+    """Instances with at least one valid answer; None with one answer each."""
+    spread: dict[str, float] = Field(default={}, exclude_if=not_)
+    """`valid`, `optimal` -> sum of p (1 - p) over the instances, p the share of such answers to an instance;
+    empty with one answer each."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -60,18 +78,23 @@ class Counts(Labelled):
     @property
     def optimal_rate(self) -> Rate:
         """Share of answers that are valid and the best."""
-        return wilson(self.optimal, self.n)
+        return self.share(self.optimal)
+
+    @property
+    def pass_rate(self) -> Rate | None:
+        """pass@k: share of instances with at least one valid answer of k; None with one answer each."""
+        return None if self.solved is None else wilson(self.solved, self.instances)
 
     def split(self, label: str) -> tuple[Labelled, Labelled] | None:
         """Counts of the instances with a label, and without; None if not known, or if one has none."""
         has = self.labels.get(label)
         if has is None or not 0 < has.n < self.n:
             return None
-        return has, Labelled(n=self.n - has.n, valid=self.valid - has.valid)
+        return has, Labelled(n=self.n - has.n, valid=self.valid - has.valid, samples=self.samples)
 
     def term_rate(self, term: str) -> Rate | None:
         """Mean of a term. Its interval errs on the wide side, see `wilson`."""
-        return None if term not in self.terms else wilson(self.terms[term] * self.n, self.n)
+        return None if term not in self.terms else self.share(self.terms[term] * self.n)
 
 
 class Overall(Counts):
@@ -83,12 +106,24 @@ class Overall(Counts):
     @property
     def valid_rate(self) -> Rate:
         """Share of valid answers; its interval rests on the variance within strata."""
-        return wilson([part.valid for part in self.parts], [part.n for part in self.parts])
+        return self._rate("valid")
 
     @property
     def optimal_rate(self) -> Rate:
         """Share of answers that are valid and the best, likewise."""
-        return wilson([part.optimal for part in self.parts], [part.n for part in self.parts])
+        return self._rate("optimal")
+
+    @property
+    def pass_rate(self) -> Rate | None:
+        """pass@k, likewise."""
+        if self.solved is None:
+            return None
+        return wilson([part.solved or 0 for part in self.parts], [part.instances for part in self.parts])
+
+    def _rate(self, name: str) -> Rate:
+        successes = [getattr(part, name) / part.samples for part in self.parts]
+        spread = [part.spread.get(name, 0.0) for part in self.parts]
+        return wilson(successes, [part.instances for part in self.parts], spread)
 
 
 class Breakdown(Frozen):
@@ -104,10 +139,13 @@ class Breakdown(Frozen):
 
         def labelled(name: str) -> Labelled:
             counts = [part.labels[name] for part in parts]
-            return Labelled(n=sum(c.n for c in counts), valid=sum(c.valid for c in counts))
+            n, valid = sum(c.n for c in counts), sum(c.valid for c in counts)
+            return Labelled(n=n, valid=valid, samples=samples)
 
+        samples = parts[0].samples
         return Overall(
             parts=tuple(parts),
+            samples=samples,
             n=sum(part.n for part in parts),
             valid=sum(part.valid for part in parts),
             optimal=sum(part.optimal for part in parts),
@@ -116,6 +154,7 @@ class Breakdown(Frozen):
             terms=_means([(part.terms, part.n) for part in parts]),
             measures=_means([(part.measures, part.valid) for part in parts]),
             truncated=_sum(part.truncated for part in parts),
+            solved=_sum(part.solved for part in parts),
         )
 
 
@@ -143,25 +182,29 @@ class Judged(NamedTuple):
     truncated: bool | None = None
 
 
-def count_verdicts(space: Space, answers: Iterable[Judged]) -> Breakdown:
-    """The breakdown of judged answers, strata in the order of the space."""
+def count_verdicts(space: Space, answers: Iterable[Judged], samples: int = 1) -> Breakdown:
+    """The breakdown of judged answers, strata in the order of the space. `samples`: answers to each instance,
+    which stand in a row."""
     groups: dict[str, list[Judged]] = {name: [] for name in space.names}
     for answer in answers:
         groups.setdefault(answer.stratum, []).append(answer)
-    return Breakdown(strata={name: _counts(space, group) for name, group in groups.items() if group})
+    return Breakdown(strata={name: _counts(space, group, samples) for name, group in groups.items() if group})
 
 
-def _counts(space: Space, answers: list[Judged]) -> Counts:
+def _counts(space: Space, answers: list[Judged], samples: int) -> Counts:
     verdicts = [answer.verdict for answer in answers]
     terms = [verdict.terms for verdict in verdicts]
     valid = [answer.measures for answer in answers if answer.verdict.valid]
 
     def labelled(name: str) -> Labelled:
         has = [answer.verdict.valid for answer in answers if name in answer.labels]
-        return Labelled(n=len(has), valid=sum(has))
+        return Labelled(n=len(has), valid=sum(has), samples=samples)
 
+    flags = np.array([[v.valid, v.optimal] for v in verdicts]).reshape(-1, samples, 2)
+    spread = flags.var(axis=1).sum(axis=0)  # the variance of flags is p (1 - p)
     return Counts(
         n=len(verdicts),
+        samples=samples,
         valid=sum(verdict.valid for verdict in verdicts),
         optimal=sum(verdict.optimal for verdict in verdicts),
         failures={name: sum(verdict.category == name for verdict in verdicts) for name in space.categories},
@@ -170,6 +213,8 @@ def _counts(space: Space, answers: list[Judged]) -> Counts:
         terms={name: math.fsum(values[name] for values in terms) / len(terms) for name in space.terms},
         measures=_means([(measures, 1) for measures in valid]),
         truncated=_sum(answer.truncated for answer in answers),
+        solved=int(flags.any(axis=1)[:, 0].sum()) if samples > 1 else None,
+        spread=dict(zip(("valid", "optimal"), spread.tolist(), strict=True)) if samples > 1 else {},
     )
 
 

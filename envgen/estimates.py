@@ -74,23 +74,25 @@ def difference(change: ArrayLike, strata: ArrayLike | None = None) -> Difference
     return Difference(value=value, low=low, high=high, p=p)
 
 
-def wilson(successes: ArrayLike, total: ArrayLike) -> Rate:
+def wilson(successes: ArrayLike, total: ArrayLike, spread: ArrayLike = 0.0) -> Rate:
     """Return the rate of successes among instances from counts, or from an array of counts per stratum.
 
     A mean of shares takes their sum for successes: shares vary no more than outcomes of 0 and 1 with the same
-    mean, so that the interval is then too wide rather than too narrow.
+    mean, so that the interval is then too wide rather than too narrow. With `spread`, sums of p (1 - p) over
+    shares p, it is the interval of `rate`.
     """
     totals = np.atleast_1d(np.asarray(total, float))
     groups = _groups(totals)
-    sums, sizes = (
-        np.bincount(groups, np.atleast_1d(part)) for part in (np.asarray(successes, float), totals)
+    sums, sizes, spreads = (
+        np.bincount(groups, np.broadcast_to(np.asarray(part, float), totals.shape))
+        for part in (successes, totals, spread)
     )
     n = sizes.sum()
     if not n:
         return Rate(value=0.0, low=0.0, high=1.0)
     mean, shares = sums.sum() / n, sums / np.maximum(sizes, 1)
-    single = n * mean * (1 - mean)
-    within = (_unbiased(sizes) * sizes * shares * (1 - shares)).sum()
+    single = n * mean * (1 - mean) - spreads.sum()
+    within = (_unbiased(sizes) * (sizes * shares * (1 - shares) - spreads)).sum()
     low, high = _wilson(mean, n * (single + 1) / (within + 1), stdtrit(np.inf, 1 - ALPHA / 2))
     return Rate(value=float(mean), low=float(low), high=float(high))
 

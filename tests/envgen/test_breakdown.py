@@ -16,7 +16,7 @@ from envgen.breakdown import (
     count_verdicts,
     format_alarms,
 )
-from envgen.estimates import wilson
+from envgen.estimates import rate, wilson
 from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict
 
@@ -148,3 +148,32 @@ def test_counts_that_do_not_fit_together_are_refused(counts: dict):
         Counts.model_validate(counts)
     with pytest.raises(ValidationError):
         counted([])
+
+
+def test_several_answers_to_an_instance_count_as_its_mean():
+    """avg@k and pass@k of a small matrix by hand, and the intervals of `rate` on the means."""
+    rows = {"3": ["111", "100", "000", "110"], "4": ["000", "001"], "5": ["011", "111", "010"]}
+    answers = [
+        Judged(size, OPTIMAL if flag == "1" else CONFLICT, truncated=flag == "0")
+        for size, instances in rows.items()
+        for flags in instances
+        for flag in flags
+    ]
+    breakdown = count_verdicts(SPACE, answers, samples=3)
+    overall, strata = breakdown.overall, [size for size, instances in rows.items() for _ in instances]
+    means = np.array([flags.count("1") / 3 for instances in rows.values() for flags in instances])
+    assert (overall.n, overall.instances, overall.valid, overall.truncated) == (27, 9, 13, 14)
+    assert (overall.solved, overall.pass_rate) == (7, wilson([3, 1, 3], [4, 2, 3]))
+    expected = rate(means, strata)
+    for estimate in (overall.valid_rate, overall.optimal_rate):
+        assert estimate.value == pytest.approx(13 / 27)
+        assert (estimate.low, estimate.high) == pytest.approx((expected.low, expected.high))
+    easy = breakdown.strata["3"]
+    assert easy.valid_rate.low == pytest.approx(rate(means[:4]).low) == pytest.approx(wilson(2, 4).low)
+    assert easy.share(easy.n - easy.valid).high == pytest.approx(wilson(2, 4).high)
+    assert Breakdown.model_validate_json(breakdown.model_dump_json()) == breakdown
+
+
+def test_counts_of_one_answer_to_each_instance_are_stored_without_fields_of_several():
+    stored = counted([(4, OPTIMAL), (4, CONFLICT)]).model_dump_json()
+    assert not [word for word in ("samples", "solved", "spread") if word in stored]
