@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from envgen.breakdown import Counts
-from envgen.estimates import ALPHA, Difference, Rate, wilson
+from envgen.estimates import ALPHA, Difference, Rate
 from envgen.space import Space
 from infra.comparison.results import ArmResult, ComparisonResults
 from infra.formats import SPACE, estimate, interval, percent, points, short_count
@@ -104,7 +104,7 @@ def failure_bars(space: Space, parts: Mapping[str, Counts]) -> Markup:
             )
             for share, colour in zip(shares.values(), category_colours(space).values(), strict=True)
         ]
-        rows += row.format(name, Markup("").join(blocks), estimate(wilson(part.n - part.valid, part.n)))
+        rows += row.format(name, Markup("").join(blocks), estimate(part.share(part.n - part.valid)))
     return rows
 
 

@@ -20,7 +20,7 @@ def headlines(results: CurriculumResults, best: str | None) -> list[str]:
     `best` is the environment's word for optimal answers, None without any."""
     sentences = [f"{part_label(part, results)}: {_changes(part, best)}." for part in results.parts]
     if not results.start.overall.valid:
-        unsolved = f"the base policy solved none of {count(results.start.overall.n, 'instance')}"
+        unsolved = f"the base policy solved none of {count(results.start.overall.instances, 'instance')}"
         sentences.insert(0, f"{unsolved}, so that training had hardly anything to learn from.")
     number = results.final_stage
     if number != results.stages[-1].stage:

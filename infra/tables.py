@@ -10,7 +10,7 @@ import pandas as pd
 
 from envgen.breakdown import Counts
 from envgen.config import SHARE, EnvConfig
-from envgen.estimates import Rate, wilson
+from envgen.estimates import Rate
 from envgen.space import Knob, Space
 from infra.comparison.results import ArmResult, ComparisonResults, Figure, Pair
 from infra.formats import (
@@ -30,8 +30,8 @@ ON_TEST = ", test set"
 
 
 def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
-    """Return each rate of the base policy and after each stage, and its change since the base policy; where
-    there is a test set, the rates on it in a row below.
+    """Return each rate of the base policy and after each stage, and its change since the base policy; in rows
+    below, pass@k of several answers to an instance, and the rates on the test set where there is one.
 
     `best` is the environment's word for optimal answers, None without any."""
     words = rate_names(best)
@@ -39,11 +39,15 @@ def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
     for stage in (None, *results.stages):
         policy = f"after stage {stage.stage}" if stage else BASE
         validation, test = (stage.breakdown, stage.test) if stage else (results.start, results.test_start)
-        row, below = [policy], [f"{policy}{ON_TEST}"]
-        for name in words:
-            row += [getattr(validation.overall, f"{name}_rate"), getattr(stage, f"{name}_gain", None)]
-            below += [getattr(test.overall, f"{name}_rate"), None] if test else []
-        rows += [row, below] if test else [row]
+        for name, part, gains in ((policy, validation, stage), (f"{policy}{ON_TEST}", test, None)):
+            if part is None:
+                continue
+            row, overall = [name], part.overall
+            for rate in words:
+                row += [getattr(overall, f"{rate}_rate"), getattr(gains, f"{rate}_gain", None)]
+            rows.append(row)
+            if overall.pass_rate:
+                rows.append([f"{name}, pass@{overall.samples}", overall.pass_rate, *[None] * len(row[2:])])
     columns = [column for word in words.values() for column in (word, f"change of {word}, points")]
     return frame(["policy", *columns], rows)
 
@@ -60,12 +64,16 @@ def strata(space: Space, results: CurriculumResults) -> pd.DataFrame:
 
 
 def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
-    """Return the share of answers per failure category: of the base policy and after each stage."""
+    """Return the share of answers per failure category, and of those that were cut off, where any were: of
+    the base policy and after each stage."""
     parts = [breakdown.overall for breakdown in results.breakdowns]
     rows = [
-        [label(name), *(wilson(part.failures.get(name, 0), part.n) for part in parts)]
+        [label(name), *(part.share(part.failures.get(name, 0)) for part in parts)]
         for name in space.categories
     ]
+    if any(part.truncated for part in parts):
+        cut_off = [None if part.truncated is None else part.share(part.truncated) for part in parts]
+        rows.append(["cut off at the token limit, valid or not", *cut_off])
     return frame(["category", *_policies(results)], rows)
 
 
@@ -160,9 +168,8 @@ def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
                 *(of_base.get(arm.label) for of_base in against.values()),
             ]
         )
-    return frame(
-        ["arm", "seeds", figure_names(results.best)[figure], *(f"minus {base}" for base in against)], rows
-    )
+    word = figure_names(results.best).get(figure, figure)
+    return frame(["arm", "seeds", word, *(f"minus {base}" for base in against)], rows)
 
 
 def costs(results: ComparisonResults) -> pd.DataFrame:

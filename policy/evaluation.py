@@ -27,7 +27,8 @@ def evaluate(
     sampling: Sampling,
     progress: Progress | None = None,
 ) -> list[Rollout]:
-    """One rollout an instance, in order; DataError if too many answers could not be judged."""
+    """One rollout for each of `instances`, in order, which may hold an instance several times in a row;
+    DataError if too many answers could not be judged."""
     completions = model.complete([ask(environment.prompt(i, style)) for i in instances], sampling, progress)
     verdicts = environment.judge(instances, [completion.text for completion in completions])
     FaultCount(environment.space).add(verdicts, last=True)
@@ -43,26 +44,28 @@ def evaluate(
     ]
 
 
-def gains(before: list[Rollout], after: list[Rollout]) -> tuple[Difference, Difference]:
+def gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -> tuple[Difference, Difference]:
     """Change of the valid and the optimal rate, paired over the instances within strata; DataError if the
-    instances differ."""
-    strata = [rollout.instance.stratum for rollout in before]
-    valid, optimal = (_change(before, after, field) for field in ("valid", "optimal"))
+    instances differ. `samples`: answers to each instance, which stand in a row and count as their mean."""
+    strata = [rollout.instance.stratum for rollout in before[::samples]]
+    valid, optimal = (_change(before, after, field, samples) for field in ("valid", "optimal"))
     return difference(valid, strata), difference(optimal, strata)
 
 
-def valid_gains(before: list[Rollout], after: list[Rollout]) -> dict[str, Difference]:
+def valid_gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -> dict[str, Difference]:
     """Stratum -> change of its valid rate, likewise paired, in the order of the instances."""
-    change, strata = _change(before, after, "valid"), np.array([r.instance.stratum for r in before])
+    change = _change(before, after, "valid", samples)
+    strata = np.array([rollout.instance.stratum for rollout in before[::samples]])
     return {name: difference(change[strata == name]) for name in dict.fromkeys(strata.tolist())}
 
 
-def _change(before: list[Rollout], after: list[Rollout], field: str) -> np.ndarray:
-    """The flag of a verdict after minus before, [n], -1 to 1."""
+def _change(before: list[Rollout], after: list[Rollout], field: str, samples: int) -> np.ndarray:
+    """The mean flag of an instance's verdicts after minus before, [instances], -1 to 1."""
     if [r.instance.id for r in before] != [r.instance.id for r in after]:
         raise DataError(
             "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
             "evaluate both on one data set"
         )
-    old, new = (np.array([getattr(r.verdict, field) for r in part], np.int8) for part in (before, after))
+    flags = np.array([[getattr(r.verdict, field) for r in part] for part in (before, after)], float)
+    old, new = flags.reshape(2, -1, samples).mean(axis=2)
     return new - old

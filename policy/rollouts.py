@@ -68,8 +68,8 @@ def _schema(environment: Environment) -> pa.Schema:
     return pa.schema([*instance_schema(environment), *_ANSWER, *model_columns(environment.verdict_type)])
 
 
-def breakdown_of(environment: Environment, rollouts: Iterable[Rollout]) -> Breakdown:
-    """Failure breakdown of rollouts."""
+def breakdown_of(environment: Environment, rollouts: Iterable[Rollout], samples: int = 1) -> Breakdown:
+    """Failure breakdown of rollouts. `samples`: answers to each instance, which stand in a row."""
     judged = (
         Judged(
             stratum=rollout.instance.stratum,
@@ -80,4 +80,4 @@ def breakdown_of(environment: Environment, rollouts: Iterable[Rollout]) -> Break
         )
         for rollout in rollouts
     )
-    return count_verdicts(environment.space, judged)
+    return count_verdicts(environment.space, judged, samples)

@@ -9,6 +9,7 @@ policy gradient with the advantages of groups.
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -92,7 +93,8 @@ def read_policy(source: str, space: Space) -> SimulatedPolicy:
 
 
 class SimulatedModel:
-    """A `ChatModel` that answers the prompts of these instances, always alike."""
+    """A `ChatModel` that answers the prompts of these instances, always alike; above temperature 0 equal
+    prompts get answers of their own."""
 
     def __init__(
         self, policy: SimulatedPolicy, environment: Environment, instances: Sequence[Any], style: str
@@ -108,12 +110,14 @@ class SimulatedModel:
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
         """Answer every conversation in order; ModelError for one that is no prompt of an instance."""
-        others, completions = [*self._instances.values()], []
+        others, completions, asked = [*self._instances.values()], [], Counter()
         for conversation in conversations:
             instance = self._instances.get(conversation[-1].content)
             if instance is None:
                 raise ModelError(f"model {SIMULATED!r} answers instances and nothing else")
-            rng = np.random.default_rng([*self._digest, *sha256(instance.id.encode()).digest()])
+            rank = [asked[instance.id]] if asked[instance.id] and sampling.temperature else []
+            asked[instance.id] += 1
+            rng = np.random.default_rng([*self._digest, *sha256(instance.id.encode()).digest(), *rank])
             [text], _ = _answers(self._policy, self._environment, instance, others, 1, rng)
             tokens = {"prompt_tokens": _tokens(conversation[-1].content), "completion_tokens": _tokens(text)}
             completions.append(Completion(text=text, finish_reason="stop", **tokens))

@@ -13,6 +13,7 @@ from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS, ROLLOUTS
 from infra.runs.lock import exclusive
 from infra.runs.run import Run
 from infra.runs.steps import policy_identity, run_step
+from policy.chat.contract import Sampling
 from policy.chat.endpoint import read_key
 from policy.checkpoints import resolve_model
 from policy.rollouts import breakdown_of
@@ -46,7 +47,8 @@ def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
             model = answering(source, environment, instances, spec.style, spec.engine, log_path)
             asked = {"model": identity, **spec.engine.decides}
         partial = directory / PARTIAL_ROLLOUTS
-        rollouts = rollouts_of(model, asked, partial, environment, instances, spec.style, spec.answer_tokens)
+        sampling = Sampling(max_tokens=spec.answer_tokens)
+        rollouts = rollouts_of(model, asked, partial, environment, instances, spec.style, sampling)
         run.write(ROLLOUTS, rollouts, None, spec.style, spec.environment)
         run.write(BREAKDOWN, breakdown_of(environment, run.read(ROLLOUTS)))
         return {"code": code_version()}

@@ -31,7 +31,7 @@ def _compared(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
     """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
     before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
-    valid, optimal = gains(before, after)
+    valid, optimal = gains(before, after, run.preset.evaluation.samples)
     optimal_gain = optimal if run.preset.space.best else None
     against = run.best(stage - 1)
     decision = decide(run.preset.engineer.gate, stage, against, valid, optimal_gain)

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from engineer.gate import BASE_POLICY
-from envgen.breakdown import format_alarms
+from envgen.breakdown import Breakdown, format_alarms
 from envgen.errors import ChildError, DataError
 from envgen.files import digest
 from envgen.seeds import seed_integer
@@ -38,7 +38,7 @@ from policy.grpo.train_spec import (
     last_checkpoint,
     resumed_steps,
 )
-from policy.rollouts import breakdown_of
+from policy.rollouts import Rollout, breakdown_of
 from tasks.record import TrainingProgress
 from tasks.run import answering, close_engine, log, rollouts_of
 from tasks.step import step
@@ -129,7 +129,8 @@ def one_gpu(training: TrainingSettings) -> dict[str, str]:
 
 def _answered(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     """What decides the answers of a policy, beside its weights and the questions."""
-    return {"answer": run.preset.max_answer_tokens, **_asked(run.preset)}
+    preset = run.preset
+    return {"answer": preset.max_answer_tokens, **_asked(preset), **preset.evaluation.decides}
 
 
 def _asked(preset: Preset) -> dict[str, Any]:
@@ -140,7 +141,11 @@ def _asked(preset: Preset) -> dict[str, Any]:
 def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
     """Rollouts and breakdown of the base policy."""
     _evaluate(run, stage, policy, VALIDATION.read(validation.path))
-    run.write(BREAKDOWN, breakdown_of(run.preset.task, run.read(ROLLOUTS, stage)), stage)
+    run.write(BREAKDOWN, _breakdown(run, run.read(ROLLOUTS, stage)), stage)
+
+
+def _breakdown(run: Run, rollouts: list[Rollout]) -> Breakdown:
+    return breakdown_of(run.preset.task, rollouts, run.preset.evaluation.samples)
 
 
 def require_solved(run: Run) -> None:
@@ -149,9 +154,10 @@ def require_solved(run: Run) -> None:
     if base.valid or run.preset.unsolved == "train":
         return
     raise DataError(
-        f"the base policy solves none of {base.n} validation instances, and GRPO learns only from groups of"
-        " answers whose rewards differ. Teach the policy first (envwright warmstart), make default_config"
-        " and validation easier, or train anyway with --set unsolved=train, as for partial rewards"
+        f"the base policy solves none of {base.instances} validation instances, and GRPO learns only from"
+        " groups of answers whose rewards differ. Teach the policy first (envwright warmstart), make"
+        " default_config and validation easier, or train anyway with --set unsolved=train, as for partial"
+        " rewards"
     )
 
 
@@ -175,12 +181,20 @@ def _evaluate(
     file: File[Any] = ROLLOUTS,
     unfinished: str = PARTIAL_ROLLOUTS,
 ) -> None:
-    preset, style = run.preset, run.preset.prompt_style
+    preset, style, how = run.preset, run.preset.prompt_style, run.preset.evaluation
     log_path, partial = run.log("engine", stage), run.folder(stage) / unfinished
-    how = preset.engine, log_path, preset.chat_template_kwargs
-    model = answering(str(policy.path), preset.task, instances, style, *how)
-    decides, tokens = {"model": policy.sha256, **_asked(preset)}, preset.max_answer_tokens
-    rollouts = rollouts_of(model, decides, partial, preset.task, instances, style, tokens)
+    model = answering(
+        str(policy.path),
+        preset.task,
+        instances,
+        style,
+        preset.engine,
+        log_path,
+        preset.chat_template_kwargs,
+    )
+    decides, sampling = {"model": policy.sha256, **_asked(preset)}, how.sampling(preset.max_answer_tokens)
+    asked = [instance for instance in instances for _ in range(how.samples)]
+    rollouts = rollouts_of(model, decides, partial, preset.task, asked, style, sampling)
     run.write(file, rollouts, stage, style, preset.environment)
 
 
@@ -189,8 +203,9 @@ def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
     """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
     returns the `Breakdown`."""
     rollouts = ROLLOUTS.read(after.path)
-    breakdown = breakdown_of(run.preset.task, rollouts)
+    breakdown = _breakdown(run, rollouts)
     for alarm in format_alarms(run.preset.space, breakdown).values():
         log.warning("stage %d: %s", stage, alarm)
     run.write(BREAKDOWN, breakdown, stage)
-    run.write(CHANGES, Changes(valid=valid_gains(ROLLOUTS.read(before.path), rollouts)), stage)
+    changes = valid_gains(ROLLOUTS.read(before.path), rollouts, run.preset.evaluation.samples)
+    run.write(CHANGES, Changes(valid=changes), stage)

@@ -124,13 +124,17 @@ def _tokens(run: Run, file: File[Any], stage: int) -> int:
 
 
 def _test_breakdown(run: Run, stage: int) -> Breakdown | None:
-    return breakdown_of(run.preset.task, run.read(TEST_ROLLOUTS, stage)) if run.preset.test else None
+    preset = run.preset
+    if not preset.test:
+        return None
+    return breakdown_of(preset.task, run.read(TEST_ROLLOUTS, stage), preset.evaluation.samples)
 
 
 def _stage_result(run: Run, stage: int) -> StageResult:
     made, rollouts = run.read(MANIFEST, stage), run.read(ROLLOUTS, stage)
-    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts)
-    designed = gains(run.read(ROLLOUTS, 0), rollouts) if stage else (None, None)
+    samples = run.preset.evaluation.samples
+    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts, samples)
+    designed = gains(run.read(ROLLOUTS, 0), rollouts, samples) if stage else (None, None)
     return StageResult(
         stage=stage,
         parent=run.parent(stage),

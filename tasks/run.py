@@ -101,7 +101,7 @@ def rollouts_of(
     environment: Environment,
     instances: Sequence[Any],
     style: str,
-    max_tokens: int,
+    sampling: Sampling,
 ) -> list[Rollout]:
     """Rollouts of a model on instances; answers that an earlier call left in the file `partial` are not asked
     for again. `decides` identifies the model and how it is run."""
@@ -111,10 +111,10 @@ def rollouts_of(
         nonlocal answered
         answered += len(new)
         if throttle.ready():
-            log.info("%s: %d of %d instances answered", partial.parent.name, answered, len(instances))
+            log.info("%s: %d of %d answers", partial.parent.name, answered, len(instances))
 
     answers = KeptAnswers(model, partial, decides)
-    return evaluate(answers, environment, instances, style, Sampling(max_tokens=max_tokens), progress)
+    return evaluate(answers, environment, instances, style, sampling, progress)
 
 
 def task_options(name: str) -> dict[str, Any]:

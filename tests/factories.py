@@ -116,7 +116,8 @@ def finished_run(
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
     run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.environment)
     run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.environment)
-    run.write(BREAKDOWN, breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY)), BASE_POLICY)
+    start = breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY), preset.evaluation.samples)
+    run.write(BREAKDOWN, start, BASE_POLICY)
     for number, right in enumerate(correct if test else (), start=BASE_POLICY):
         run.write(TEST_ROLLOUTS, answers(test or [], right), number, preset.prompt_style, preset.environment)
     for number, right in enumerate(correct[1:]):

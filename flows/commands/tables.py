@@ -10,7 +10,7 @@ from infra.comparison.spec import ComparisonSpec
 from infra.figures import sampled
 from infra.formats import count, narrow, rate_names
 from infra.results import CurriculumResults
-from infra.tables import BASE, ON_TEST, overview, rates
+from infra.tables import BASE, overview, rates
 
 SPARED = ("time", "tokens", "seeds")
 """Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
@@ -20,14 +20,15 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
     """Rates of the base policy and of every stage, with intervals; `best` is the environment's word for
     the second one, None if it has none."""
     # At most 80 columns, so that no terminal cuts an interval, unless all answers are right.
-    test = f", test on {results.test_start.overall.n}" if results.test_start else ""
-    title = f"Validation on {results.start.overall.n} instances{test}"
+    test = f", test on {results.test_start.overall.instances}" if results.test_start else ""
+    title = f"Validation on {results.start.overall.instances} instances{test}"
     caption = "95 % intervals; changes: paired, since the base policy"
     headings = [heading for word in rate_names(best).values() for heading in (f"{word} %", "change")]
     table = number_table(["after", *headings], title, caption, min_width=79)
     for policy, *numbers in rates(results, best).itertuples(index=False, name=None):
-        label = "start" if policy == BASE else policy.removeprefix("after ")
-        table.add_row("  test" if label.endswith(ON_TEST) else label, *map(narrow, numbers))
+        above, _, label = policy.replace(BASE, "start").rpartition(", ")
+        label = f"  {label.removesuffix(' set')}" if above else label.removeprefix("after ")
+        table.add_row(label, *map(narrow, numbers))
     return table
 
 

@@ -24,8 +24,18 @@ Stage0 = Literal["one", "per-seed"]
 """`per-seed`: each seed has its own stage 0, which the arms that train it alike share. `one`: all seeds go on
 from the stage 0 of the first seed, so that the chance in stage 0 is not covered."""
 USUAL_BASELINES = ("fixed", "random")
-_OF_ALL = ("seed", "stage0_seed", "name", "environment", "validation", "test", "stages", "approval")
-"""Fields of a preset that an arm cannot change: all arms are judged on the same instances and stages."""
+_OF_ALL = (
+    "seed",
+    "stage0_seed",
+    "name",
+    "environment",
+    "validation",
+    "test",
+    "stages",
+    "approval",
+    "evaluation",
+)
+"""Fields of a preset that an arm cannot change: all arms are judged alike, on the same instances."""
 _BUDGETED = {"trl.max_steps", "training.max_tokens", "training.max_seconds"}
 _MANY = 1000
 """Epochs of a stage that ends with its tokens or seconds."""

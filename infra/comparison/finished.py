@@ -28,7 +28,8 @@ class Judged:
     strata: np.ndarray
     """Stratum of each instance."""
     outcomes: Mapping[str, np.ndarray]
-    """`valid`, `optimal` -> outcomes, of shape (evaluations, instances)."""
+    """`valid`, `optimal` -> mean over the answers to an instance, `pass` -> whether one of them is valid; of
+    shape (evaluations, instances), 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,17 @@ def _judged(run: Run, results: CurriculumResults, file: File) -> Judged:
     ids = [tuple(table["id"].to_pylist()) for table in tables]
     if len(set(ids)) > 1:
         raise DataError(f"{run.directory}: {file.name}: the stages were evaluated on different instances")
+    samples = run.preset.evaluation.samples
+    valid, optimal = (
+        np.stack([table[name].to_numpy() for table in tables]).reshape(len(tables), -1, samples)
+        for name in ("valid", "optimal")
+    )
     return Judged(
-        ids=ids[0],
-        strata=np.array(tables[0]["stratum"].to_pylist()),
+        ids=ids[0][::samples],
+        strata=np.array(tables[0]["stratum"].to_pylist()[::samples]),
         outcomes={
-            name: np.stack([table[name].to_numpy() for table in tables]) for name in ("valid", "optimal")
+            "valid": valid.mean(axis=2),
+            "optimal": optimal.mean(axis=2),
+            "pass": valid.any(axis=2).astype(float),
         },
     )

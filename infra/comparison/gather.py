@@ -51,7 +51,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         children.append(ChildResult(arm=child.arm, seed=seed, state=state, valid=valid, reason=reason))
     complete = [run for of_arm in runs.values() for run in of_arm.values()]
     strata = _by_difficulty(complete, space.names)
-    figures = _Figures(complete, strata, bool(space.best))
+    figures = _Figures(complete, strata, bool(space.best), spec.base.evaluation.samples)
     pairs = [pair for names in spec.pairs if (pair := figures.pair(*names, runs))]
     return ComparisonResults(
         comparison=spec.name,
@@ -106,11 +106,12 @@ def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str,
 class _Figures:
     """The figures of runs that are compared, as values from 0 to 1 of the instances."""
 
-    def __init__(self, runs: Sequence[Finished], strata: tuple[str, ...], best: bool) -> None:
+    def __init__(self, runs: Sequence[Finished], strata: tuple[str, ...], best: bool, samples: int) -> None:
         self.strata, self.hardest = strata, strata[-math.ceil(len(strata) / 4) :] if strata else ()
         self._horizon = min((run.tokens[-1] for run in runs), default=0.0)
         """Generated tokens that all runs have."""
-        self.names: list[Figure] = ["valid", *(["optimal"] if best else []), "hardest"]
+        self.names: list[Figure] = ["valid", *(["optimal"] if best else [])]
+        self.names += [*([f"pass@{samples}"] if samples > 1 else []), "hardest"]
         self.names += ["area"] if self._horizon else []
         self.names += ["validation"]
 
@@ -123,7 +124,8 @@ class _Figures:
         if figure == "hardest":
             there = np.isin(strata, self.hardest)
             return valid[run.final][there], strata[there]
-        return judged.outcomes["optimal" if figure == "optimal" else "valid"][run.final], strata
+        name = figure.partition("@")[0]
+        return judged.outcomes[name if name in ("optimal", "pass") else "valid"][run.final], strata
 
     def _weights(self, run: Finished) -> np.ndarray:
         """Return the weights of the evaluations in the mean height of the curve over the tokens that all runs
@@ -141,7 +143,7 @@ class _Figures:
         differences = {}
         for name in self.names:
             both = [[self.values(runs[label][seed], name) for seed in seeds] for label in (arm, minus)]
-            mine, other = (np.stack([values for values, _ in part]).astype(float) for part in both)
+            mine, other = (np.stack([values for values, _ in part]) for part in both)
             differences[name] = difference(mine - other, both[0][0][1])
         return Pair(arm=arm, minus=minus, seeds=seeds, differences=differences)
 

@@ -18,7 +18,7 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
     """Write `comparison.html`, and return its path."""
     pairs = [pair for pair in results.pairs if pair.minus not in results.baselines]
     words = figure_names(results.best)
-    more = [name for name in words if name != "valid" and any(name in arm.rates for arm in results.arms)]
+    more = dict.fromkeys(name for arm in results.arms for name in arm.rates if name != "valid")
     page = environment(Path(__file__).parent).get_template("comparison.html.j2")
     html = page.render(
         results=results,
@@ -26,7 +26,7 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
         differences=effect_chart(results),
         facts=_facts(results),
         overview=tables.overview(results),
-        more={words[name]: tables.arms(results, name) for name in more},
+        more={words.get(name, name): tables.arms(results, name) for name in more},
         costs=tables.costs(results),
         strata=tables.strata_of_arms(results),
         shares=tables.shares_of_arms(results),

@@ -11,10 +11,10 @@ from infra.comparison.file import Registration, Stage0
 from infra.results import Made
 
 Figure = str
-"""`valid`, `optimal`: rates on the test set after the last stage. `hardest`: the valid rate there in the
-hardest quarter of the strata. `area`: the mean valid rate on the test set over the generated tokens that
-all compared runs have. `validation`: the valid rate on the validation set, which engineers and gate have
-seen."""
+"""`valid`, `optimal`: rates on the test set after the last stage. `pass@8`: share of its instances with at
+least one valid answer of 8. `hardest`: the valid rate there in the hardest quarter of the strata. `area`: the
+mean valid rate on the test set over the generated tokens that all compared runs have. `validation`: the valid
+rate on the validation set, which engineers and gate have seen."""
 RESULTS_FILE = "comparison_results.json"
 FRONTIER = 0.25
 """Valid rate that makes a stratum reached: the frontier stratum is the hardest one that has it."""

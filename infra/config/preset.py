@@ -20,7 +20,7 @@ from envgen.seeds import Seed
 from envgen.space import Space
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
-from infra.config.sets import TestSpec, ValidationSpec
+from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import is_simulated, max_positions, prompt_tokens, was_taught_compact
@@ -79,6 +79,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """The fixed set that every policy is judged on."""
     test: TestSpec | None = None
     """A set that every policy answers too, and that neither engineer nor gate sees; none if left out."""
+    evaluation: EvaluationSpec = EvaluationSpec()
+    """How often and how both sets are answered."""
     engine: EngineConfig = EngineConfig()
     """What generates answers outside of training."""
     rewards: RewardWeights = DEFAULT_WEIGHTS

@@ -1,4 +1,5 @@
-"""The validation set and the test set of a preset: which instances they hold, and how they are drawn."""
+"""The validation set and the test set of a preset: which instances they hold, how they are drawn, and how
+they are answered."""
 
 import logging
 from itertools import product
@@ -16,10 +17,40 @@ from envgen.frozen import Frozen
 from envgen.sampling import sample
 from envgen.seeds import Seed
 from envgen.space import Space
+from policy.chat.contract import Sampling
 
 log = logging.getLogger("envwright")
 MOST = 100_000
 """Largest number of instances of a stratum and combination."""
+
+
+class EvaluationSpec(Frozen, use_attribute_docstrings=True):
+    """How every policy answers the instances of validation and test set."""
+
+    samples: int = Field(default=1, ge=1, le=1_000)
+    """Answers to each instance; rates are over the mean of its answers (avg@k), intervals over instances."""
+    temperature: float = Field(default=0.0, ge=0, le=10)
+    """0 is greedy. Above it all policies draw with the same random numbers."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Draw from the likeliest tokens that together have this probability; read above temperature 0."""
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        if self.samples > 1 and not self.temperature:
+            raise ValueError(
+                f"samples: {self.samples} greedy answers to an instance are all the same; expected 1 at"
+                " temperature 0; set temperature above 0 too, as the model's maker advises"
+            )
+        return self
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What of it decides answers, for content keys: all that is not the default."""
+        return self.model_dump(exclude_defaults=True)
+
+    def sampling(self, max_tokens: int) -> Sampling:
+        """How completions are drawn."""
+        return Sampling(max_tokens=max_tokens, temperature=self.temperature, top_p=self.top_p)
 
 
 class ValidationSpec(Frozen, use_attribute_docstrings=True):

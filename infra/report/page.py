@@ -46,7 +46,8 @@ def write_report(run: Path) -> Path:
         nothing = f"{run}: results.json holds no finished stage"
         raise RunDirectoryError(f"{nothing}; finish one with 'envwright run {results.preset}', then report")
     preset, last = files.preset, results.stages[-1]
-    space = preset.space
+    space, samples = preset.space, preset.evaluation.samples
+    first, final = (files.read(ROLLOUTS, number)[::samples] for number in (BASE_POLICY, last.stage))
     page = environment().get_template("report.html.j2")
     html = page.render(
         results=results,
@@ -64,7 +65,8 @@ def write_report(run: Path) -> Path:
         alarms=format_alarms(space, last.breakdown),
         tables=tables,
         training=_training_charts(files, results),
-        gallery=before_and_after(space, files.read(ROLLOUTS, BASE_POLICY), files.read(ROLLOUTS, last.stage)),
+        gallery=before_and_after(space, first, final),
+        samples=samples,
         picture=partial(_picture, preset.task),
         picture_legend=preset.task.picture_legend,
         question=lambda instance: preset.task.prompt(instance, preset.prompt_style),
@@ -113,7 +115,7 @@ def _facts(results: CurriculumResults) -> dict[str, str]:
         "Engineer": results.engineer,
         "Context variant": results.variant,
         "Seed": str(results.seed),
-        "Validation set": count(results.start.overall.n, "instance"),
+        "Validation set": count(results.start.overall.instances, "instance"),
         **tables.provenance(results.made),
     }
 

@@ -21,6 +21,8 @@ class Sampling(Frozen):
     max_tokens: int = Field(ge=1)
     temperature: float = Field(default=0.0, ge=0)
     """0 is greedy."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Draw from the likeliest tokens that together have this probability; read above temperature 0."""
     seed: int = Field(default=0, ge=0)
     json_schema: dict[str, Any] | None = None
     """Decode under this schema: every complete answer is JSON that fits it."""

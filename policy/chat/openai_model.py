@@ -106,12 +106,15 @@ class OpenAIModel:
     def _requests(
         self, conversations: Sequence[Conversation], sampling: Sampling
     ) -> dict[int, dict[str, Any]]:
-        """The request of each conversation; a sampled one's seed depends on the rank among equal ones."""
+        """The request of each conversation; a sampled one's seed depends on its words, so that chance is not
+        shared by all, and on the rank among equal ones."""
         options: dict[str, Any] = {
             "model": self.endpoint.model,
             "temperature": sampling.temperature,
             self.endpoint.token_limit: sampling.max_tokens,
         }
+        if sampling.top_p < 1:
+            options["top_p"] = sampling.top_p
         if sampling.json_schema is not None and self._knows_schemas:
             schema = {"name": "answer", "strict": True, "schema": _portable(sampling.json_schema)}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -119,8 +122,8 @@ class OpenAIModel:
         for group in equal_groups(conversations):
             messages = [message.model_dump() for message in conversations[group[0]]]
             for rank, index in enumerate(group):
-                differs = rank and sampling.temperature
-                seed = seed_integer(sampling.seed, "rank", rank) if differs else sampling.seed
+                drawn = seed_integer(sampling.seed, str(messages), rank)
+                seed = drawn if sampling.temperature else sampling.seed
                 seeds = {"seed": seed % 2**31} if self.endpoint.seed else {}
                 requests[index] = {**options, "messages": messages, **seeds}
         return requests

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
 
 from envgen.errors import ModelError, excerpt
 from envgen.seeds import seed_integer
@@ -114,7 +114,8 @@ class TransformersModel:
             grammar = _compiled(self.tokenizer, self.model.config.vocab_size, self.ends, schema)
             processors.append(SchemaProcessor(grammar))
         if sampling.temperature > 0:
-            processors.append(_Draw(sampling.temperature, [question.seed for question in batch], self.device))
+            seeds = [question.seed for question in batch]
+            processors.append(_Draw(sampling.temperature, sampling.top_p, seeds, self.device))
         options = {
             "do_sample": False,
             "max_new_tokens": sampling.max_tokens,
@@ -130,19 +131,23 @@ class TransformersModel:
 class _Draw(LogitsProcessor):
     """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030).
 
-    The draw is argmax(score / T + G) with Gumbel noise G. Each row has its own generator, so that its
-    draws do not depend on the company in the batch.
+    The draw is argmax(score / T + G) with Gumbel noise G, among the likeliest tokens that together have the
+    probability `top_p`. Each row has its own generator, so that its draws do not depend on the company in the
+    batch.
     """
 
-    def __init__(self, temperature: float, seeds: list[int], device: str) -> None:
-        self.temperature = temperature
+    def __init__(self, temperature: float, top_p: float, seeds: list[int], device: str) -> None:
+        self.temperature, self.nucleus = temperature, TopPLogitsWarper(top_p)
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         noise = torch.empty_like(scores)
         for row, generator in zip(noise, self.generators, strict=True):
             row.exponential_(generator=generator)
-        return scores / self.temperature - noise.log_()
+        scores = scores / self.temperature
+        if self.nucleus.top_p < 1:
+            scores = self.nucleus(input_ids, scores)
+        return scores - noise.log_()
 
 
 @lru_cache(maxsize=8)

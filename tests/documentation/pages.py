@@ -18,7 +18,7 @@ from engineer.spec import EngineerSpec
 from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
 from infra.config.preset import PRESETS, Preset
-from infra.config.sets import TestSpec, ValidationSpec
+from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
 from policy.chat.engine_config import EngineConfig
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_spec import TrainingSettings
@@ -38,6 +38,11 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
         "Other instances that every checkpoint answers and that training, engineer and gate never see, in the"
         " strata and the grid of the validation set. At most one of `instances`, `file` and `suite`; `test:"
         " {}` takes the defaults.",
+    ),
+    (
+        "evaluation",
+        EvaluationSpec,
+        "How the instances of both sets are answered: [Statistics](statistics.md).",
     ),
     ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
     (

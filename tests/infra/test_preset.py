@@ -181,6 +181,7 @@ def test_a_person_who_approves_does_not_see_a_test_set():
 BROKEN = [
     ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
     ("instances: 10", "", "instances: Field required"),
+    ("name: small", "name: small\nevaluation: {samples: 3}", "samples: 3 greedy answers to an instance are"),
     ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
     (
         "options: {map_sizes: [3, 4]}",

@@ -1,5 +1,6 @@
+import numpy as np
 import pytest
-from boards import Solver, detour, draw_instances, optimal
+from boards import Solver, detour, draw_instances, optimal, rollout
 
 from envgen.dataset import USUAL
 from envgen.errors import DataError
@@ -50,6 +51,20 @@ def test_gains_are_paired_over_the_instances():
     assert better.low <= better.value <= better.high
     change = [int(b.verdict.valid) - int(a.verdict.valid) for a, b in zip(before, after, strict=True)]
     assert valid == difference(change, [i.stratum for i in INSTANCES])
+
+
+def test_several_answers_to_an_instance_are_paired_as_their_mean():
+    instances = [instance for instance in INSTANCES for _ in range(3)]
+    flags = np.random.default_rng(1).integers(0, 2, (2, len(instances)))
+    before, after = (
+        [rollout(i, optimal(i) if flag else "") for i, flag in zip(instances, part, strict=True)]
+        for part in flags
+    )
+    change, strata = np.diff(flags.reshape(2, -1, 3).mean(axis=2), axis=0)[0], [i.stratum for i in INSTANCES]
+    assert gains(before, after, 3) == (difference(change, strata),) * 2
+    mean = {name: change[np.array(strata) == name].mean() for name in ("3", "4")}
+    found = {name: part.value for name, part in valid_gains(before, after, 3).items()}
+    assert found == pytest.approx(mean)
 
 
 def test_valid_gains_are_paired_within_each_map_size():

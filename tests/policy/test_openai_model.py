@@ -70,17 +70,18 @@ def test_a_request_has_sampling_schema_and_key_and_completions_come_in_order():
     cut_off = answers("two", finish="length", prompt_tokens=7, completion_tokens=3)
     with serving(answers("one"), cut_off) as server:
         model = model_at(server.url, model="big/model", concurrency=1)
-        sampling = Sampling(max_tokens=9, temperature=0.5, seed=3, json_schema=SCHEMA)
+        sampling = Sampling(max_tokens=9, temperature=0.5, top_p=0.9, seed=3, json_schema=SCHEMA)
         first, second = model.complete([ask("1"), ask("2")], sampling, progress.append)
     assert first == Completion(text="one", finish_reason="stop", prompt_tokens=11, completion_tokens=5)
     assert second == Completion(text="two", finish_reason="length", prompt_tokens=7, completion_tokens=3)
     assert progress == [{0: first}, {1: second}]
     question, headers = server.asked[1]
+    assert question.pop("seed") >= 0
     assert question == {
         "model": "big/model",
         "messages": [{"role": "user", "content": "2"}],
         "temperature": 0.5,
-        "seed": 3,
+        "top_p": 0.9,
         "max_tokens": 9,
         "response_format": {
             "type": "json_schema",
@@ -98,18 +99,22 @@ def test_free_text_has_no_schema_and_the_limit_may_have_its_other_name():
         model_at(server.url, token_limit="max_completion_tokens").complete([conversation], GREEDY)
     question, _ = server.asked[0]
     assert question["max_completion_tokens"] == 9
-    assert not {"max_tokens", "response_format"} & set(question)
+    assert not {"max_tokens", "response_format", "top_p"} & set(question)
     assert [message["role"] for message in question["messages"]] == ["system", "user"]
 
 
-@pytest.mark.parametrize(("temperature", "seeds"), [(1.0, 3), (0.0, 1)])
-def test_equal_conversations_are_sampled_with_seeds_of_their_own(temperature: float, seeds: int):
-    with serving(answers("yes")) as server:
-        sampling = Sampling(max_tokens=9, temperature=temperature, seed=3)
-        model_at(server.url).complete([ask("a"), ask("b"), ask("a"), ask("a")], sampling)
-    asked_seeds = [question["seed"] for question, _ in server.asked]
-    assert len(set(asked_seeds)) == seeds
-    assert asked_seeds.count(3) == (2 if temperature else 4)
+@pytest.mark.parametrize(("temperature", "seeds"), [(1.0, 4), (0.0, 1)])
+def test_every_sampled_conversation_has_a_seed_of_its_own_whatever_the_order(temperature: float, seeds: int):
+    def asked_seeds(*texts: str, seed: int = 3) -> set[tuple[str, int]]:
+        with serving(answers("yes")) as server:
+            sampling = Sampling(max_tokens=9, temperature=temperature, seed=seed)
+            model_at(server.url).complete([ask(text) for text in texts], sampling)
+        return {(question["messages"][0]["content"], question["seed"]) for question, _ in server.asked}
+
+    asked = asked_seeds("a", "b", "a", "a")
+    assert len({seed for _, seed in asked}) == seeds
+    assert asked == asked_seeds("a", "a", "b", "a")
+    assert not asked & asked_seeds("a", "b", "a", "a", seed=4)
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,15 @@ def test_sampled_answers_depend_on_the_seed_and_neither_on_the_order_nor_on_what
     assert sorted(model.complete(asked[::-1], drawn), key=str) == sorted(found, key=str)
 
 
-def test_a_token_is_drawn_with_its_probability_at_the_temperature():
+@pytest.mark.parametrize(("top_p", "kept"), [(1.0, 4), (0.9, 3), (0.79, 2), (0.1, 1)])
+def test_a_token_is_drawn_with_its_probability_at_the_temperature_in_the_nucleus(top_p: float, kept: int):
     chances, draws, temperature = torch.tensor([0.5, 0.3, 0.15, 0.05, 0.0]), 20_000, 0.7
     scores = (chances.log() * temperature).repeat(draws, 1)
-    drawn = _Draw(temperature, list(range(draws)), "cpu")(torch.empty(0), scores).argmax(dim=1)
+    drawn = _Draw(temperature, top_p, list(range(draws)), "cpu")(torch.empty(0), scores).argmax(dim=1)
     shares = drawn.bincount(minlength=5) / draws
-    assert shares.tolist() == pytest.approx(chances.tolist(), abs=4 * (0.25 / draws) ** 0.5)
-    assert shares[4] == 0, "what a schema forbids is never drawn"
+    nucleus = chances[:kept] / chances[:kept].sum()
+    assert shares[:kept].tolist() == pytest.approx(nucleus.tolist(), abs=4 * (0.25 / draws) ** 0.5)
+    assert shares[kept:].sum() == 0, "what a schema forbids is never drawn, and nothing outside the nucleus"
 
 
 def test_an_answer_cut_off_by_the_limit_says_so_and_a_prompt_that_does_not_fit_is_refused(model):

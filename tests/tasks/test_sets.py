@@ -136,13 +136,18 @@ def test_training_validation_and_test_set_share_no_board_where_boards_are_few(tm
     assert keys[0] != keys[1]
 
 
+@pytest.mark.parametrize(("samples", "asked_for"), [(1, [16, 11]), (3, [48, 45])])
 def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_answers_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: int, asked_for: list[int]
 ):
     class Cut(Exception):
         pass
 
-    whole, run = SimulatedModel.complete, simulated(tmp_path, test={"instances": 2})
+    several = {"evaluation": {"samples": samples, "temperature": 0.6}}
+    runs = [simulated(tmp_path / name, test={"instances": 2}, **several) for name in ("whole", "cut-off")]
+    tests = [make_test.fn(run, None, make_validation.fn(run)) for run in runs]
+    evaluate_test.fn(runs[0], BASE_POLICY, runs[0].model(BASE_POLICY), tests[0])
+    whole, run = SimulatedModel.complete, runs[1]
     asked: list[int] = []
 
     def complete(self: SimulatedModel, conversations: list, sampling: Any, progress: Any = None) -> list:
@@ -153,14 +158,17 @@ def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_ans
         return whole(self, conversations, sampling, progress)
 
     monkeypatch.setattr(SimulatedModel, "complete", complete)
-    test, base = make_test.fn(run, None, make_validation.fn(run)), run.model(BASE_POLICY)
+    test, base = tests[1], run.model(BASE_POLICY)
     with pytest.raises(Cut):
         evaluate_test.fn(run, BASE_POLICY, base, test)
     assert (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
     assert not run.has(TEST_ROLLOUTS, BASE_POLICY)
     evaluate_test.fn(run, BASE_POLICY, base, test)
-    assert asked == [16, 11]
-    assert ids(run, TEST_ROLLOUTS, BASE_POLICY) == ids(run, TEST)
+    assert asked == asked_for
+    assert ids(run, TEST_ROLLOUTS, BASE_POLICY) == [one for one in ids(run, TEST) for _ in range(samples)]
+    assert run.digest(TEST_ROLLOUTS, BASE_POLICY) == runs[0].digest(TEST_ROLLOUTS, BASE_POLICY)
+    answers = {(rollout.instance.id, rollout.completion) for rollout in run.read(TEST_ROLLOUTS, BASE_POLICY)}
+    assert (len(answers) > 16) == (samples > 1), "answers to an instance differ"
     assert not (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factories import asked, finished_run, instances, shares, with_results
+from factories import asked, finished_run, instances, rollouts, shares, with_results
 from report_page import Page
 from rich.console import Console
 from support.comparisons import comparison
 
-from envgen.estimates import Difference
+from envgen.estimates import Difference, difference, rate
 from envgen.files import write_json
 from flows.commands.tables import SPARED, comparison_table
 from flows.commands.terminal import fitted
@@ -20,8 +20,9 @@ from infra.comparison.gather import gather
 from infra.comparison.page import conclusions, write_page
 from infra.comparison.results import ComparisonResults, Pair, read_comparison_results
 from infra.comparison.spec import ComparisonSpec
+from infra.report.page import write_report
 from infra.runs.files import RESULTS
-from infra.tables import arms, overview
+from infra.tables import arms, overview, rates
 from tasks import compare as publishing
 
 ENGINEERS = ("checkpoint", "random", "fixed", "levels")
@@ -274,3 +275,49 @@ def test_the_area_ends_where_the_run_with_the_fewest_tokens_ends(tmp_path: Path)
     heights = np.interp(np.linspace(0, 20, 2001), [0, 15, 30], [0.2, 0.4, 0.8])
     assert random == pytest.approx(heights.mean(), abs=1e-3)
     assert fixed == pytest.approx((0.2 / 2 + 0.4 + 0.8 / 2) / 2)
+
+
+def test_run_report_and_comparison_agree_on_several_answers_to_an_instance(tmp_path: Path):
+    settings = {"stages": 1, "evaluation.samples": 3, "evaluation.temperature": 0.6}
+    spec = comparison("random", "fixed", seeds=[0], settings=settings)
+    flags, runs = {}, {}
+    for child in spec.children:
+        drawn = flags[child.arm] = []
+
+        def answers(instances: list, right: int, drawn: list = drawn) -> list:
+            """Valid as drawn, three in a row."""
+            drawn.append(np.random.default_rng([right, len(drawn)]).random((len(instances), 3)) < right / 10)
+            each = [
+                rollouts([instance], 10 * ok)[0]
+                for instance, row in zip(instances, drawn[-1], strict=True)
+                for ok in row
+            ]
+            return [rollout.model_copy(update={"truncated": not rollout.verdict.valid}) for rollout in each]
+
+        correct, test = ((3, 7), (3, 6))[child.arm == "fixed"], instances(seed=4)
+        run = finished_run(tmp_path / child.name, correct, child.preset, answers=answers, test=test)
+        runs[child.arm] = with_results(run)
+    # By the order of `finished_run`: validation of the base policy, test set twice, validation after stage 0.
+    strata, ends = [instance.stratum for instance in test], {arm: part[2] for arm, part in flags.items()}
+    results = gather(tmp_path, spec, {})
+    for arm in results.arms:
+        assert arm.rates["valid"] == rate(ends[arm.label].mean(axis=1), strata)
+        assert arm.rates["pass@3"] == rate(ends[arm.label].any(axis=1), strata)
+        run = runs[arm.label].read(RESULTS)
+        assert run.stages[0].test is not None
+        assert run.stages[0].test.overall.valid_rate.low == pytest.approx(arm.rates["valid"].low)
+        before, _, _, after = flags[arm.label]
+        assert run.stages[0].valid_gain == difference(after.mean(axis=1) - before.mean(axis=1), strata)
+        table = rates(run, "optimal").set_index("policy")["valid"]
+        assert table["after stage 0, test set, pass@3"].value == pytest.approx(arm.rates["pass@3"].value)
+        assert table["after stage 0, test set"].value == pytest.approx(ends[arm.label].mean())
+    change = ends["random"].mean(axis=1) - ends["fixed"].mean(axis=1)
+    assert results.pairs[0].differences["valid"] == difference(change, strata)
+    assert "Pass@3" in write_page(tmp_path, results).read_text()
+    report = write_report(runs["fixed"].directory).read_text()
+    for words in (
+        "20\u00a0instances for every policy. Each is answered 3 times",
+        "cut off at the token limit, valid",
+    ):
+        assert words in report
+    assert len(re.findall("the first of 3 answers", report)) == 1
