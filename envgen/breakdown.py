@@ -213,7 +213,7 @@ def _counts(space: Space, answers: list[Judged], samples: int) -> Counts:
         terms={name: math.fsum(values[name] for values in terms) / len(terms) for name in space.terms},
         measures=_means([(measures, 1) for measures in valid]),
         truncated=_sum(answer.truncated for answer in answers),
-        solved=int(flags.any(axis=1)[:, 0].sum()) if samples > 1 else None,
+        solved=int(flags[:, :, 0].any(axis=1).sum()) if samples > 1 else None,
         spread=dict(zip(("valid", "optimal"), spread.tolist(), strict=True)) if samples > 1 else {},
     )
 

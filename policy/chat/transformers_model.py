@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList, TopPLogitsWarper
@@ -137,7 +137,7 @@ class _Draw(LogitsProcessor):
     """
 
     def __init__(self, temperature: float, top_p: float, seeds: list[int], device: str) -> None:
-        self.temperature, self.nucleus = temperature, TopPLogitsWarper(top_p)
+        self.temperature, self.nucleus = temperature, cast(Any, TopPLogitsWarper(top_p))
         self.generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

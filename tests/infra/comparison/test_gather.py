@@ -313,7 +313,7 @@ def test_run_report_and_comparison_agree_on_several_answers_to_an_instance(tmp_p
         assert table["after stage 0, test set"].value == pytest.approx(ends[arm.label].mean())
     change = ends["random"].mean(axis=1) - ends["fixed"].mean(axis=1)
     assert results.pairs[0].differences["valid"] == difference(change, strata)
-    assert "Pass@3" in write_page(tmp_path, results).read_text()
+    assert "Pass@3: the share of instances" in write_page(tmp_path, results).read_text()
     report = write_report(runs["fixed"].directory).read_text()
     for words in (
         "20\u00a0instances for every policy. Each is answered 3 times",
