@@ -119,8 +119,12 @@ class SimulatedModel:
             asked[instance.id] += 1
             rng = np.random.default_rng([*self._digest, *sha256(instance.id.encode()).digest(), *rank])
             [text], _ = _answers(self._policy, self._environment, instance, others, 1, rng)
-            tokens = {"prompt_tokens": _tokens(conversation[-1].content), "completion_tokens": _tokens(text)}
-            completions.append(Completion(text=text, finish_reason="stop", **tokens))
+            prompt = _tokens(conversation[-1].content)
+            completions.append(
+                Completion(
+                    text=text, finish_reason="stop", prompt_tokens=prompt, completion_tokens=_tokens(text)
+                )
+            )
         if progress:
             progress(dict(enumerate(completions)))
         return completions

@@ -69,7 +69,7 @@ def play(
         score=float(world.score(skills)),
         used=sum(proposal.fallback is None for proposal in proposals),
         asked=len(proposals),
-        tokens=sum(proposal.prompt_tokens + proposal.completion_tokens for proposal in proposals),
+        tokens=sum((each.prompt_tokens or 0) + (each.completion_tokens or 0) for each in proposals),
     )
 
 
