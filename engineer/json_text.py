@@ -15,7 +15,7 @@ from engineer.proposal import MAX_TEXT
 from envgen.files import unique_keys
 
 MAX_DEPTH = 20
-MAX_WORK, START = 8_000, 8
+MAX_WORK, START = 4_000, 4
 """Work for one text, see `_Reader`: milliseconds, whatever it holds."""
 _THOUGHT_ENDS = ("</think>", "</thinking>", "[/THINK]")
 _THOUGHT_STARTS = ("<think>", "<thinking>", "[THINK]")
@@ -62,7 +62,8 @@ class _Reader:
         try:
             return _DECODER.raw_decode(self.text, at)
         except (RecursionError, ValueError) as error:
-            reason = error if isinstance(error, ValueError) else ValueError("it is nested too deeply")
+            # A new error holds no traceback, and so no memory.
+            reason = ValueError(str(error) if isinstance(error, ValueError) else "it is nested too deeply")
             self.left -= (getattr(error, "pos", len(self.text)) - at) // 10
         plain, end = self._rewritten(at)
         try:
@@ -70,7 +71,7 @@ class _Reader:
         except json.JSONDecodeError:
             return reason, end
         except ValueError as error:
-            return error, end
+            return ValueError(str(error)), end
 
     def _rewritten(self, at: int) -> tuple[str, int]:
         """Return the object that starts at a brace as plain JSON, empty if it is none, and its end."""
