@@ -28,7 +28,10 @@ def check_evidence(raw: object, context: DesignContext) -> tuple[Evidence, ...]:
 
 def _numbers(context: DesignContext, label: str) -> dict[str, float]:
     """Return the numbers that prompts show of a stratum, by their names there; counts as shares."""
-    record, name = context.current, {one.label: one.name for one in context.space.strata}.get(label, label)
+    record, name = (
+        context.current,
+        {stratum.label: stratum.name for stratum in context.space.strata}.get(label, label),
+    )
     config, part = record.config.strata.get(name), record.breakdown.strata.get(name)
     numbers = {SHARE: config[SHARE], **config.knobs} if config else {}
     numbers |= {"change": record.change[name].value} if name in record.change else {}

@@ -109,7 +109,7 @@ def objects(text: str) -> Iterator[tuple[int, int, dict[str, Any] | ValueError]]
 def _plain(kind: str | None, token: str) -> str:
     """Return a token as JSON."""
     if kind == "string":
-        quoted = _QUOTES.sub(lambda found: {'"': '\\"', "\\'": "'"}.get(found[0], found[0]), token[1:-1])
+        quoted = _QUOTES.sub(lambda match: {'"': '\\"', "\\'": "'"}.get(match[0], match[0]), token[1:-1])
         return f'"{quoted}"'
     if kind in ("key", "percent"):
         return f'"{token}"'
