@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PROMPT = 600
 """Tokens of a question about a board of 6x6 in the full wording, as Qwen3 counts them."""
@@ -153,8 +153,7 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
 
 def tiny(rehearse: bool) -> dict[str, Any]:
     """Valid rates and seconds of one stage of `tiny` on the GPU, if there is one, and on the CPU."""
-    import refill
-
+    from bench import refill
     from envgen.dataset import write_dataset
     from envgen.environment import Source
     from envgen.sampling import sample
@@ -202,7 +201,7 @@ def shapes(presets: list[str], lengths: list[int], rehearse: bool) -> list[dict[
 
 def refilled(rehearse: bool) -> dict[str, Any]:
     """The comparison of `bench/refill.py`."""
-    import refill
+    from bench import refill
 
     with tempfile.TemporaryDirectory() as folder:
         name, seeds = ("micro", 2) if rehearse else ("tiny", 3)
@@ -263,7 +262,7 @@ def main() -> None:
             results[part] = tiny(arguments.rehearse)
             print(table([{"device": device, **row} for device, row in results[part].items()]))
         elif part == "refill":
-            import refill
+            from bench import refill
 
             results[part] = refilled(arguments.rehearse)
             print(refill.table(results[part]))
