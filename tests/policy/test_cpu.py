@@ -21,7 +21,7 @@ from policy.cpu import (
     log_probabilities,
     pack,
 )
-from policy.grpo import training
+from policy.grpo import trainer, training
 
 VOCABULARY, PADDING = 50, 0
 PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
@@ -169,7 +169,7 @@ def test_a_stage_learns_the_same_as_without(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Qwen3ForCausalLM, "generate", decoded)
     ends = []
     for shares in (True, False):
-        monkeypatch.setattr(training, "can_share", lambda model, shares=shares: shares)
+        monkeypatch.setattr(trainer, "can_share", lambda model, shares=shares: shares)
         folder = tmp_path / str(shares)
         folder.mkdir()
         training.train(train_spec(folder, draw_instances(16, seed=5), learning_rate=1e-4, **options))
