@@ -74,7 +74,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         def nothing(*_: object) -> None:
             """Stands for what comes before the first stage, and for what is shown."""
 
-        names = ("record_start", "make_validation", "evaluate_start", "show_result", "record_stages")
+        before = ("record_start", "make_validation", "evaluate_start", "require_solved")
+        names = (*before, "show_result", "record_stages")
         monkeypatch.setattr(Preset, "plan", nothing)
         stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
         for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
