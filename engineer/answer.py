@@ -1,6 +1,7 @@
 """The form of a design answer, and how hostile text becomes a legal config."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from engineer.json_text import check_storable, number_of, objects, without_thoughts
@@ -121,7 +122,8 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
         knobs = ", ".join([SHARE, *(knob.name for knob in space.knobs)])
         keys = f"the keys are {', '.join(space.names)[:80]}, each with {knobs[:100]}"
         raise AnswerError(f"no number of the answer can be used; {keys}")
-    shares = _shares({name: numbers[SHARE] for name, numbers in read.items() if SHARE in numbers}, old, edits)
+    named = {name: numbers[SHARE] for name, numbers in read.items() if SHARE in numbers}
+    shares = filled_shares(named, old, edits)
     total = sum(shares.values())
     if total <= 0:
         raise AnswerError("every data_ratio is 0")
@@ -134,11 +136,15 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
     return space.config({name: Part.model_validate(part) for name, part in parts.items()}), tuple(changes)
 
 
-def _shares(named: dict[str, float], old: dict[str, dict[str, float]], edits: bool) -> dict[str, float]:
-    """Return the share of each stratum, not scaled yet; AnswerError if their scales differ."""
+def filled_shares(
+    named: dict[str, float], old: Mapping[str, Mapping[str, float] | Part], edits: bool
+) -> dict[str, float]:
+    """Return the share of each stratum, not scaled yet; AnswerError if their scales differ. Of edits the
+    strata without a share divide the rest as before; otherwise they keep theirs."""
     rest = {name: numbers[SHARE] for name, numbers in old.items() if name not in named}
     if rest and max(named.values(), default=0) > 1:
-        raise AnswerError("a data_ratio above 1 needs one for every stratum, on the same scale")
+        without = ", ".join(rest)[:80]
+        raise AnswerError(f"a data_ratio above 1 needs one for every stratum; {without} have none")
     left, total = 1 - sum(named.values()), sum(rest.values())
     if edits and total > 0 and left >= 0:
         rest = {name: share * left / total for name, share in rest.items()}

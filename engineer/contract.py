@@ -1,35 +1,5 @@
 """What an engineer is: one function from a `DesignContext` to a `Proposal`, its options, and the model it may
-ask.
-
-A package adds an engineer without any change here. It declares an entry point in the group
-`envwright.engineers`, whose name is the engineer's name and whose value leads to an `Engineer`:
-
-    # pyproject.toml
-    [project.entry-points."envwright.engineers"]
-    tidal = "tidal_engineer:ENGINEER"
-
-    # tidal_engineer.py, with names from pydantic, engineer.contract, engineer.context and engineer.proposal
-    class Options(EngineerOptions):
-        period: int = Field(default=2, ge=1)
-
-    def propose(context: DesignContext, options: Options, brief: Brief) -> Proposal:
-        tide = context.state.get("tide", 0) + 1
-        strata = {}
-        for index, stratum in enumerate(context.space.strata):
-            share = 0.8 if index % options.period == tide % options.period else 0.2
-            middle = {knob.name: (knob.low + knob.high) / 2 for knob in stratum.knobs}
-            strata[stratum.name] = {"data_ratio": share, **middle}
-        raw = {context.space.key: strata}
-        return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
-
-    ENGINEER = Engineer(propose, Options)
-
-`context.state` is what the engineer's last proposal carried as `state`, and empty after stage 0. It is the
-only memory: a step that was cut off is repeated with the same context, so the new state has to follow from
-the context alone. `brief.proposal` projects a raw config onto the legal space; an engineer that raises, or
-returns what is illegal, costs the stage nothing but its redesign: the previous config is kept and the reason
-recorded. What is random takes its seed from `generator(brief.seed, context.current.stage, "a purpose")`. A
-preset chooses it with `engineer: {name: tidal, options: {period: 3}}`.
+ask. How a package adds one is in docs/engineer.md.
 """
 
 from collections.abc import Callable
@@ -51,7 +21,7 @@ from policy.chat.contract import ChatModel
 class EngineerOptions(Frozen):
     """The parameters of an engineer; this one has none."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False, validate_default=True)
 
 
 Options = TypeVar("Options", bound=EngineerOptions)
@@ -68,14 +38,9 @@ class Brief:
     """The chat model that the engineer `asks`; None for the others."""
 
     def proposal(
-        self,
-        context: DesignContext,
-        raw: dict[str, Any],
-        rationale: str,
-        state: dict[str, Any] | None = None,
+        self, context: DesignContext, raw: dict[str, Any], rationale: str, state: dict[str, Any] | None = None
     ) -> Proposal:
-        """The proposal of a raw config, `{space.key: {stratum: {"data_ratio": ..., knob: ...}}}`,
-        projected."""
+        """The proposal of a raw config, see `project`."""
         config, changes = project(raw, context.space, context.current.config)
         fields = {"rationale": rationale, "changes": changes, "state": state or {}}
         return proposal_of(self.spec, context, config, proposed=raw, **fields)

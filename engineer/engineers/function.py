@@ -1,15 +1,4 @@
-"""A function in a Python file as an engineer: `--engineer ./mine.py:propose`.
-
-    def propose(context, *, width=0.1):
-        rates = context.valid_rates()
-        return {name: {"data_ratio": p * (1 - p)} for name, p in rates.items()}, "data where half is solved"
-
-It takes a `DesignContext` and returns edits, `(edits, reason)` or `(edits, reason, state)`. Edits map strata
-to their new `data_ratio` and knobs. A knob that they do not name stays; shares that they do not name divide
-the rest as before. Shares are scaled to sum to 1, knobs clamped to their ranges. Parameters with defaults are
-its options. The state comes back as `context.state` after the next stage. `random` and `numpy.random` are
-seeded.
-"""
+"""A function in a Python file as an engineer: `--engineer ./mine.py:propose`, see docs/engineer.md."""
 
 import difflib
 import hashlib
@@ -26,8 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, create_model
+from pydantic import create_model
 
+from engineer.answer import filled_shares
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
 from engineer.engineers.guards import current_parts
@@ -39,12 +29,6 @@ from envgen.seeds import seed_integer
 Function = Callable[..., Any]
 _FUNCTIONS: dict[tuple[str, str], Function] = {}
 """Name and digest -> function: a run keeps the code that it began with while its file is edited."""
-
-
-class FunctionOptions(EngineerOptions):
-    """Parameters of a function; each has a default."""
-
-    model_config = ConfigDict(validate_default=True)
 
 
 def function_engineer(name: str, sha256: str) -> Engineer[Any]:
@@ -110,7 +94,7 @@ def _options(name: str, function: Function) -> type[EngineerOptions]:
             guess = Any if option.default is None else type(option.default)
             kind = guess if option.annotation is option.empty else option.annotation
             fields[option.name] = (kind, option.default)
-        model = create_model("Options", __base__=FunctionOptions, **fields)
+        model = create_model("Options", __base__=EngineerOptions, **fields)
         validated(model, {}, "defaults").model_dump_json()  # a run stores them
         return model
     except Exception as error:  # annotations are code, and pydantic has errors of many kinds
@@ -141,7 +125,6 @@ def _edited(edits: Mapping[Any, Any], context: DesignContext) -> dict[str, dict[
     """Return the share and the knobs of each stratum after edits, not yet clamped; ValueError names a wrong
     one."""
     parts = {name: {SHARE: part[SHARE], **part.knobs} for name, part in current_parts(context).items()}
-    named: dict[str, float] = {}
     for key, numbers in edits.items():
         if (name := str(key)) not in parts:
             raise ValueError(f"there is no {context.space.noun} {name!r}; {nearest(name, parts)}")
@@ -153,18 +136,10 @@ def _edited(edits: Mapping[Any, Any], context: DesignContext) -> dict[str, dict[
             if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
                 raise ValueError(f"{name}.{field}: {excerpt(value)} is no finite number; return one")
             parts[name][field] = float(value)
-        if SHARE in numbers:
-            named[name] = max(parts[name][SHARE], 0.0)
-    rest = {name: part for name, part in parts.items() if name not in named}
-    if rest and max(named.values(), default=0) > 1:
-        raise ValueError(f"a data_ratio above 1 needs one for every stratum; {', '.join(rest)} have none")
-    left, before = 1 - math.fsum(named.values()), math.fsum(part[SHARE] for part in rest.values())
-    for part in rest.values():
-        part[SHARE] *= left / before if before > 0 and left >= 0 else 1
-    total = math.fsum(max(part[SHARE], 0.0) for part in parts.values())
-    for part in parts.values():
-        part[SHARE] /= total or 1
-    return parts
+    named = {str(key): max(parts[str(key)][SHARE], 0.0) for key, numbers in edits.items() if SHARE in numbers}
+    shares = filled_shares(named, current_parts(context), True)
+    total = math.fsum(shares.values()) or 1
+    return {name: {**part, SHARE: shares[name] / total} for name, part in parts.items()}
 
 
 def nearest(name: Any, names: Iterable[str]) -> str:
