@@ -154,22 +154,18 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
 def tiny(rehearse: bool) -> dict[str, Any]:
     """Valid rates and seconds of one stage of `tiny` on the GPU, if there is one, and on the CPU."""
     from bench import refill
-    from envgen.dataset import write_dataset
-    from envgen.environment import Source
-    from envgen.sampling import sample
     from infra.config.preset import load_preset
     from policy.checkpoints import resolve_model
 
     preset, rows = load_preset("micro" if rehearse else "tiny"), {}
     validation = preset.validation.draw(preset.task)
     ids = frozenset(instance.id for instance in validation)
-    instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(51), ids)
     for device in ("cpu",) if rehearse else ("gpu", "cpu"):
         if device == "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            write_dataset(folder / "train.parquet", instances, preset.prompt_style, {}, preset.environment)
+            refill.draw(preset, folder / "train.parquet", 51, ids)
             begin = time.perf_counter()
             before = refill.judged(preset, resolve_model(preset.model), validation, folder / "engine.log")
             middle = time.perf_counter()
@@ -224,11 +220,13 @@ def model(source: str) -> list[str]:
     return lines
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def written(rows: list[dict[str, Any]]) -> str:
     """Rows as a table in Markdown."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    body = [[str(row.get(name, "")) for name in columns] for row in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [columns, ["---"] * len(columns), *body])
+    import pandas as pd
+
+    from infra.markdown import table
+
+    return table(pd.DataFrame(rows, dtype=object).fillna(""))
 
 
 def main() -> None:
@@ -257,10 +255,10 @@ def main() -> None:
         begin = time.perf_counter()
         if part == "shapes":
             results[part] = shapes(arguments.presets, arguments.lengths, arguments.rehearse)
-            print(table(results[part]))
+            print(written(results[part]))
         elif part == "tiny":
             results[part] = tiny(arguments.rehearse)
-            print(table([{"device": device, **row} for device, row in results[part].items()]))
+            print(written([{"device": device, **row} for device, row in results[part].items()]))
         elif part == "refill":
             from bench import refill
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from envgen.dataset import write_dataset
 from envgen.environment import Source
@@ -25,6 +26,7 @@ from envgen.files import write_json
 from envgen.sampling import sample
 from infra.config.preset import Preset, load_preset
 from infra.config.sets import TestSpec
+from infra.markdown import table as markdown_table
 from policy.chat.contract import Sampling
 from policy.chat.engine import TransformersEngine
 from policy.checkpoints import resolve_model
@@ -36,6 +38,12 @@ from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainingSettings, Trai
 FIRST_SEED = 61
 """Seeds below were used to build and tune the presets."""
 OFF, STEPS, TOKENS = "none", "refill, equal steps", "refill, equal tokens"
+
+
+def draw(preset: Preset, path: Path, seed: int, without: frozenset[str]) -> None:
+    """Draw training data by the default config of a preset, without these ids."""
+    instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(seed), without)
+    write_dataset(path, instances, preset.prompt_style, {}, preset.environment)
 
 
 def train(
@@ -82,10 +90,8 @@ def judged(preset: Preset, source: str, instances: list[Any], log: Path) -> list
 def one_seed(name: str, folder: Path, seed: int, refill: float, test: list[Any]) -> dict[str, Any]:
     """Train and judge the three policies of a seed."""
     preset = load_preset(name)
-    ids = frozenset(instance.id for instance in test)
-    instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(seed), ids)
     data = folder / "train.parquet"
-    write_dataset(data, instances, preset.prompt_style, {}, preset.environment)
+    draw(preset, data, seed, frozenset(instance.id for instance in test))
     results: dict[str, Any] = {}
     for way in (OFF, STEPS, TOKENS):
         settings = preset.training.model_copy(update={"refill": 1.0 if way == OFF else refill})
@@ -132,20 +138,19 @@ def compare(name: str, seeds: int, refill: float, processes: int, folder: Path) 
 
 def table(results: dict[str, Any]) -> str:
     """The results as a table in Markdown."""
-    lines = [
-        f"{results['preset']}: {results['seeds']} seeds, {results['test']} test instances, base policy"
-        f" {results['base']} % valid",
-        "",
-        "| | valid, % | minus none, points | steps | tokens | groups without signal, of those generated |",
-        "|---|---|---|---|---|---|",
+    rows = [
+        {
+            "": way,
+            "valid, %": row["valid"],
+            "minus none, points": row.get("minus none", ""),
+            "steps": f"{row['steps']:.0f}",
+            "tokens": f"{row['tokens']:,.0f}",
+            "groups without signal": f"{row['without signal'] / row['offered']:.0%} of those generated",
+        }
+        for way, row in results["ways"].items()
     ]
-    for way, row in results["ways"].items():
-        flat = 100 * row["without signal"] / row["offered"]
-        lines.append(
-            f"| {way} | {row['valid']} | {row.get('minus none', '')} | {row['steps']:.0f} |"
-            f" {row['tokens']:,.0f} | {flat:.0f} % |"
-        )
-    return "\n".join(lines)
+    what = f"{results['preset']}: {results['seeds']} seeds, {results['test']} test instances, base policy"
+    return f"{what} {results['base']} % valid\n\n{markdown_table(pd.DataFrame(rows))}"
 
 
 def main() -> None:

@@ -15,50 +15,25 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import refill
 from infra.config.preset import load_preset
+from policy.checkpoints import resolve_model
+from policy.grpo.train_log import read_train_log
+from policy.grpo.train_spec import TRAIN_LOG
 
 
 def options(steps: int) -> dict[str, Any]:
-    """Return the options of the preset `tiny` for a training of `steps` optimizer steps."""
+    """Options of the preset `tiny` for a training of `steps` optimizer steps."""
     return {**load_preset("tiny").trl, "save_strategy": "no", "max_steps": steps}
-
-
-def write_data(path: Path) -> None:
-    """Draw the training data of the default config of `tiny`."""
-    from envgen.dataset import write_dataset
-    from envgen.environment import Source
-    from envgen.sampling import sample
-
-    preset = load_preset("tiny")
-    instances, _ = sample(preset.task, preset.default_config, preset.instances, Source(1), frozenset())
-    write_dataset(path, instances, preset.prompt_style, {}, preset.environment)
 
 
 def envwright_steps(folder: Path, steps: int) -> list[float]:
     """Seconds of each step of envwright's training process."""
-    import pyarrow.parquet as pq
-
-    from policy.checkpoints import resolve_model
-    from policy.grpo.train_spec import TRAIN_LOG, TrainSpec
-
-    preset = load_preset("tiny")
-    spec = TrainSpec(
-        parent=resolve_model("tiny"),
-        data=folder / "train.parquet",
-        output=folder / "envwright",
-        work=folder / "envwright" / "work",
-        environment=preset.environment,
-        style=preset.prompt_style,
-        rewards=preset.rewards,
-        trl=options(steps),
-        seed=3,
-    )
-    spec.work.mkdir(parents=True)
-    file = folder / "spec.json"
-    file.write_text(spec.model_dump_json())
-    command = [sys.executable, "-m", "policy.grpo.training", str(file)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return pq.read_table(spec.output / TRAIN_LOG)["seconds"].to_pylist()
+    preset, output = load_preset("tiny"), folder / "envwright"
+    refill.train(preset, output, folder / "train.parquet", 3, preset.training, max_steps=steps)
+    return read_train_log(output / TRAIN_LOG)["seconds"]
 
 
 def bare_steps(folder: Path, steps: int) -> list[float]:
@@ -68,7 +43,6 @@ def bare_steps(folder: Path, steps: int) -> list[float]:
     from trl import GRPOConfig, GRPOTrainer
 
     from envgen.dataset import read_dataset
-    from policy.checkpoints import resolve_model
 
     preset, times = load_preset("tiny"), []
     instances = read_dataset(folder / "train.parquet")
@@ -110,7 +84,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_data(folder / "train.parquet")
+        refill.draw(load_preset("tiny"), folder / "train.parquet", 1, frozenset())
         ours = statistics.median(envwright_steps(folder, arguments.steps)[1:])
         command = [sys.executable, __file__, "--steps", str(arguments.steps), "--bare", name]
         lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
