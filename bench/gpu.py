@@ -210,8 +210,8 @@ def model(source: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         taught = str(Path(folder) / "taught")
         for arguments in (
-            ["warm-start", "smollm2-135m", "--set", f"model={source}", "--output", taught],
-            ["run", "smollm2-135m", "--name", "gpu", "--set", f"model={taught}", "--set", "stages=2"],
+            ["warmstart", "--preset", "smollm2-135m", "--model", source, "--output", taught],
+            ["run", "smollm2-135m", "--name", "gpu", "--model", taught, "--stages", "2"],
         ):
             command = [sys.executable, "-m", "flows.cli", *arguments]
             environment = {**os.environ, "ENVWRIGHT_RUNS": str(Path(folder) / "runs")}
