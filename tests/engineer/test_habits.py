@@ -301,7 +301,7 @@ def hostile(seed: int) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize(
-    "count", [600, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+    "count", [600, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 )
 def test_hostile_answers_are_refused_or_legal_and_cost_milliseconds(count: int):
     for seed in range(count):
