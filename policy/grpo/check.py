@@ -123,6 +123,7 @@ def check(spec: CheckSpec) -> TrainingPlan:
         # TRL drops the prompts that do not fill a generation.
         passes = spec.instances // prompts * config.steps_per_generation * config.num_iterations
         steps = ceil(config.num_train_epochs * ceil(passes / config.gradient_accumulation_steps))
+        steps = config.max_steps if config.max_steps > 0 else steps
     return TrainingPlan(
         processes=spec.processes,
         prompts=prompts,

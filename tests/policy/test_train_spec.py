@@ -126,6 +126,7 @@ def test_several_processes_share_a_step():
             "gradient_accumulation_steps": 3,
             "num_iterations": 2,
         },
+        {"per_device_train_batch_size": 8, "max_steps": 3},
     ],
 )
 def test_steps_are_those_of_the_installed_trainer(options: dict, tmp_path: Path):
