@@ -36,7 +36,7 @@ from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainingSettings, TrainSpec
 
 FIRST_SEED = 61
-"""Seeds below were used to build and tune the presets."""
+"""Comparisons in the documentation use lower ones."""
 OFF, STEPS, TOKENS = "none", "refill, equal steps", "refill, equal tokens"
 
 

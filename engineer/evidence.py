@@ -28,10 +28,8 @@ def check_evidence(raw: object, context: DesignContext) -> tuple[Evidence, ...]:
 
 def _numbers(context: DesignContext, label: str) -> dict[str, float]:
     """Return the numbers that prompts show of a stratum, by their names there; counts as shares."""
-    record, name = (
-        context.current,
-        {stratum.label: stratum.name for stratum in context.space.strata}.get(label, label),
-    )
+    names, record = {stratum.label: stratum.name for stratum in context.space.strata}, context.current
+    name = names.get(label, label)
     config, part = record.config.strata.get(name), record.breakdown.strata.get(name)
     numbers = {SHARE: config[SHARE], **config.knobs} if config else {}
     numbers |= {"change": record.change[name].value} if name in record.change else {}

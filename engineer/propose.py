@@ -59,7 +59,7 @@ def check_answers(spec: EngineerSpec, space: Space) -> bool:
         return False
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-    schema = answer_schema(space) if spec.schema_decoding else None
+    schema = answer_schema(space) if spec.schema_decoding and not spec.thinking else None
     sampling = Sampling(max_tokens=spec.max_tokens, temperature=spec.temperature, json_schema=schema)
     OpenAIModel(options, read_key(options)).complete([ask("Say that you are there, briefly.")], sampling)
     return True

@@ -63,8 +63,8 @@ def test_several_answers_to_an_instance_are_paired_as_their_mean():
     change, strata = np.diff(flags.reshape(2, -1, 3).mean(axis=2), axis=0)[0], [i.stratum for i in INSTANCES]
     assert gains(before, after, 3) == (difference(change, strata),) * 2
     mean = {name: change[np.array(strata) == name].mean() for name in ("3", "4")}
-    found = {name: part.value for name, part in valid_gains(before, after, 3).items()}
-    assert found == pytest.approx(mean)
+    changes = {name: part.value for name, part in valid_gains(before, after, 3).items()}
+    assert changes == pytest.approx(mean)
 
 
 def test_valid_gains_are_paired_within_each_map_size():

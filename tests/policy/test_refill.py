@@ -31,9 +31,9 @@ def test_a_step_trains_on_as_many_answers_and_on_those_with_signal_first(tmp_pat
     for strata, flat, tokens in zip(
         log["strata"], log["zero_variance"], log["completion_tokens"], strict=True
     ):
-        offered, kept = (sum(entry[name] for entry in strata) for name in ("answers", "kept"))
+        offered, trained = (sum(entry[name] for entry in strata) for name in ("answers", "kept"))
         with_signal = round(offered * (1 - flat))
-        assert kept == ANSWERS <= offered <= refill * ANSWERS
+        assert trained == ANSWERS <= offered <= refill * ANSWERS
         assert with_signal >= ANSWERS or offered == int(refill * ANSWERS), (
             "it stops early only when it is full"
         )

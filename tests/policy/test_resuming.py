@@ -169,9 +169,9 @@ def test_loss_and_gradient_have_to_be_finite(logs: dict, fp16: bool, stops: bool
     """But for a gradient that overflows in float16, whose step is skipped."""
     from policy.grpo.saving import StopIfNotFinite
 
-    told = SimpleNamespace(fp16=fp16), TrainerState(global_step=7), TrainerControl()
+    arguments = SimpleNamespace(fp16=fp16), TrainerState(global_step=7), TrainerControl()
     if stops:
         with pytest.raises(FloatingPointError, match="in step 7"):
-            StopIfNotFinite().on_log(*told, logs=logs)
+            StopIfNotFinite().on_log(*arguments, logs=logs)
     else:
-        StopIfNotFinite().on_log(*told, logs=logs)
+        StopIfNotFinite().on_log(*arguments, logs=logs)
