@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from envgen.frozen import Frozen
 
@@ -13,7 +13,6 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 class EngineConfig(Frozen, use_attribute_docstrings=True):
     """Which engine answers for a policy, and with how much of the machine."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
     backend: Backend = "transformers"
     """What generates: Hugging Face transformers, or a vLLM server, much faster on a GPU (`make vllm`)."""
     batch_size: int = Field(default=64, ge=1, le=100_000)

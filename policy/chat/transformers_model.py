@@ -42,11 +42,10 @@ class TransformersModel:
         batch_size: int = 64,
         dtype: str = "auto",
         template_kwargs: Mapping[str, Any] | None = None,
-        device: str | None = None,
     ) -> None:
         """Load a checkpoint directory or a hub id; raises ModelError if it cannot be loaded."""
         self.source, self.batch_size = source, batch_size
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model, self.tokenizer = load(source, dtype, template_kwargs)
         self.model.to(self.device).eval()
         self.ends = tuple(self.model.generation_config.eos_token_id)
