@@ -221,22 +221,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def detectable(
-    runs: int,
-    instances: int,
-    tests: int = 1,
-    *,
-    run_sd: float = 0.01,
-    instance_sd: float = 0.25,
-    residual_sd: float = 0.4,
-) -> float:
+def detectable(runs: int, instances: int, tests: int = 1, run_sd: float = 0.01) -> float:
     """Return the smallest true difference that is significant with 80 % power after Holm's first step.
 
-    Standard deviations are of the paired change: of its mean between training runs, of its expectation
-    between instances, and of the residual; as defaults, that runs of one arm differ by 1 point, and that
-    22 % of the outcomes change. Above 1 no difference is. With one run, `run_sd` is not used.
+    `run_sd` is the standard deviation of the paired change's mean between training runs, not used with one
+    run; the others are such that 22 % of the outcomes change. Above 1 no difference is.
     """
-    residual = residual_sd**2 / instances / runs
+    instance_sd, residual = 0.25, 0.4**2 / instances / runs
     among = run_sd**2 / runs + residual if runs > 1 else 0.0
     whole = instance_sd**2 / instances + residual
     shared = whole - residual if runs > 1 else whole
