@@ -25,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PROMPT = 600
-"""Tokens of a question about a board of 6x6 in the full wording, as Qwen3 counts them."""
+"""Tokens of a question about a board of 6x6 in the board style, as Qwen3 counts them."""
 LENGTHS = (512, 2048, 4096, 8192)
 PRESETS = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-4b-lora")
 COMMON = {"vocab_size": 151_936, "head_dim": 128, "num_key_value_heads": 8, "tie_word_embeddings": True}

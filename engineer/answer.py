@@ -1,7 +1,7 @@
 """The form of a design answer, and how hostile text becomes a legal config."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engineer.json_text import check_storable, number_of, objects, without_thoughts
@@ -27,31 +27,32 @@ class AnswerError(ValueError):
 
 
 def answer_schema(space: Space) -> dict[str, Any]:
-    """JSON schema of a design answer: a rationale, then an `EnvConfig` that names every stratum of the
-    space."""
-    strata = _object({stratum.name: _part_schema(stratum) for stratum in space.strata})
+    """Return the JSON schema of a design answer: a rationale, edits of some numbers of some strata, and
+    evidence if there is any."""
+    strata = _object({stratum.name: _part_schema(stratum) for stratum in space.strata}, ())
     rationale = {"type": "string", "maxLength": MAX_RATIONALE}
-    return _object({"rationale": rationale, "config": _object({space.key: strata})})
+    named = {"stratum": {"type": "string"}, "metric": {"type": "string"}, "value": {"type": "number"}}
+    evidence = {"type": "array", "items": _object(named, tuple(named))}
+    return _object({"rationale": rationale, "edits": strata, "evidence": evidence}, ("rationale", "edits"))
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object that has these fields and no other."""
+def _object(properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of an object that has no other fields."""
     return {
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": list(required),
         "additionalProperties": False,
     }
 
 
 def _part_schema(stratum: Stratum) -> dict[str, Any]:
     ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
-    return _object(
-        {
-            name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
-            for name, (low, high) in ranges.items()
-        }
-    )
+    numbers = {
+        name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
+        for name, (low, high) in ranges.items()
+    }
+    return _object(numbers, ())
 
 
 def _short(number: float) -> float:
@@ -99,7 +100,7 @@ def _answer_in(value: dict[str, Any], space: Space) -> tuple[str, dict[str, Any]
     elif isinstance(config, dict) and isinstance(config.get(space.key), dict):
         raw = config
     else:
-        raise AnswerError(f"the object lacks config.{space.key}, a map from {space.noun} to ratios")
+        raise AnswerError(f"the object lacks edits, a map from {space.noun} to numbers")
     evidence, rationale = value.get("evidence"), value.get("rationale", "")
     raw = {**raw, "evidence": evidence} if isinstance(evidence, list) else raw
     return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], raw

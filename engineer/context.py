@@ -1,11 +1,10 @@
-"""What an engineer may know, and which of it a context variant shows; `engineer.prompt` puts it into words.
+"""What an engineer may know, and which of it a context shows; `engineer.prompt` puts it into words.
 
-Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of earlier stages, S the rationale
-of the proposal before, T training details. W is ours: what the failures say of the knobs that ask for a
-label, which F does not.
+Modules after arXiv 2606.17682: F failure breakdown, G guideline, H history of the designed stages (with D
+also of stage 0), S the rationale of the proposal before, T training details. Ours are W, valid rates where a
+label that a knob asks for is present and where it is absent, and E, failed answers of training.
 """
 
-from enum import StrEnum
 from typing import Any
 
 from pydantic import Field, JsonValue
@@ -38,6 +37,18 @@ class StageRecord(Frozen):
     instances."""
 
 
+class FailedAnswer(Frozen):
+    """A training instance that the policy failed."""
+
+    stratum: str
+    question: str
+    """End of the prompt."""
+    answer: str
+    """End of the completion."""
+    verdict: str
+    """Failure category, and what was wrong."""
+
+
 class DesignContext(Frozen):
     """All that an engineer can read. It holds no reward, no validation instance and no way to change
     either."""
@@ -58,9 +69,10 @@ class DesignContext(Frozen):
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
     training: dict[str, JsonValue] = Field(default_factory=dict)
-    """How the policy is trained, as words and numbers to read: `algorithm`, `options` (of the environment,
-    name -> value), `group_size`, `learning_rate`, `answer_tokens`, `reward` (term -> weight),
-    `hyperparameters` (name -> value). Any may be missing."""
+    """How the policy is trained, as words and numbers to read: `algorithm`, `group_size`, `learning_rate`,
+    `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value). Any may be missing."""
+    examples: tuple[FailedAnswer, ...] = ()
+    """At most two of each stratum, from the end of the stage's training."""
 
     def valid_rates(self) -> dict[str, float]:
         """Return stratum -> valid rate, 0 to 1, after the current stage; strata without answers are left
@@ -69,41 +81,36 @@ class DesignContext(Frozen):
         return {name: part.valid / part.n for name, part in parts.items() if part and part.n}
 
 
-class Module(StrEnum):
-    """A context module: one paragraph of what the engineer is shown."""
-
-    FAILURES = "failures"
-    """F: failure breakdown of the current stage per stratum."""
-    GUIDELINE = "guideline"
-    """G: task-level design heuristics."""
-    HISTORY = "history"
-    """H: configs and failures of all earlier stages, the default config of stage 0 included."""
-    HISTORY_WITHOUT_DEFAULT = "history-without-default"
-    """H without stage 0."""
-    RATIONALE = "rationale"
-    """S: what the engineer wrote a stage ago."""
-    BOOKKEEPING = "bookkeeping"
-    """T: stage, instances and epochs only."""
-    WAITS = "waits"
-    """W: valid rates of the current stage per stratum, where a label that a knob asks for is present, and
-    where it is absent. Named after the first such label, the need of a wait."""
-    TRAINING = "training"
-    """T in full: the bookkeeping, and algorithm, reward and hyperparameters."""
-
-
-_V4 = (Module.FAILURES, Module.GUIDELINE, Module.HISTORY_WITHOUT_DEFAULT)
-
-VARIANTS: dict[str, tuple[Module, ...]] = {
-    "V1": (Module.FAILURES,),
-    "V2": (Module.FAILURES, Module.GUIDELINE),
-    "V3": (Module.FAILURES, Module.GUIDELINE, Module.HISTORY),
-    "V4": _V4,
-    "V5": (*_V4, Module.RATIONALE),
-    "V6": (*_V4, Module.BOOKKEEPING),
-    "V6S": (*_V4, Module.RATIONALE, Module.BOOKKEEPING),
-    "V6W": (*_V4, Module.BOOKKEEPING, Module.WAITS),
-    "full-details": (*_V4, Module.TRAINING),
-    "no-history": (Module.FAILURES, Module.GUIDELINE, Module.BOOKKEEPING),
+MODULES = {
+    "F": "failures",
+    "W": "labels",
+    "E": "examples",
+    "G": "guideline",
+    "H": "history",
+    "S": "rationale",
+    "T": "training",
 }
-"""Context variants. Readings of the paper differ on whether its V6 shows the rationale (S): V6 leaves it out,
-V6S has it. V6W is ours."""
+"""Letter -> context module, a template, in the order of the question. D adds stage 0 to the history."""
+
+NAMED = {
+    "V1": "F",
+    "V2": "FG",
+    "V3": "FGHD",
+    "V4": "FGH",
+    "V5": "FGHS",
+    "V6": "FGHT",
+    "V6W": "FGHTW",
+}
+"""V1 to V6 as arXiv 2606.17682 names its contexts; its V6 may show the rationale too, ours does not. V6W
+is ours."""
+
+
+def letters_of(context: str) -> str:
+    """Return the letters of a context, as `FGHT` or `V6`; ValueError if it is none."""
+    letters = NAMED.get(context, context)
+    if not letters or len(set(letters)) < len(letters) or not set(letters) <= {*MODULES, "D"}:
+        raise ValueError(
+            f"context {context[:40]!r}: expected one of {', '.join(NAMED)}, or some of the letters"
+            f" {''.join(MODULES)}D, each once"
+        )
+    return letters

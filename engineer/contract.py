@@ -53,7 +53,7 @@ class Brief:
 
 def proposal_of(spec: EngineerSpec, context: DesignContext, config: EnvConfig, **fields: Any) -> Proposal:
     """A proposal after the stage of a context, with further fields of `Proposal`."""
-    asked = {"stage": context.current.stage, "engineer": short_name(spec.name), "variant": spec.variant}
+    asked = {"stage": context.current.stage, "engineer": short_name(spec.name), "context": spec.context}
     return Proposal(config=config, **asked, **fields)
 
 
@@ -68,7 +68,7 @@ class Engineer(Generic[Options]):
     asks: Literal["checkpoint", "base"] | None = None
     """The chat model it asks: the policy just trained, the base policy, or none."""
     reads_context: bool = False
-    """Whether a model that it brings along reads the context in words, so that the context variant matters;
+    """Whether a model that it brings along reads the context in words, so that the context matters;
     for one that `asks` it does anyway."""
     check: Callable[[Options, Space, int], None] | None = None
     """Refuses options that do not fit the config space and the number of stages, with a ValueError, before a

@@ -1,8 +1,7 @@
-"""The design question in words. The paper does not publish its wording; every sentence in `templates` is
-ours.
+"""The design question in words. The paper does not publish its own; every sentence in `templates` is ours.
 
-Each module is a template per wording; what it says of an environment are the words of its `Space`. Long
-curricula lose their oldest stages from the history, and the text says how many.
+Each module is a template; what it says of an environment are the words of its `Space`. Long curricula lose
+their oldest stages from the history, and the text says how many.
 """
 
 from itertools import pairwise
@@ -11,43 +10,38 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from engineer.answer import MAX_RATIONALE
-from engineer.context import VARIANTS, DesignContext, Module, StageRecord
-from engineer.gate import name_of
-from engineer.spec import Wording
+from engineer.context import MODULES, DesignContext, StageRecord, letters_of
+from engineer.gate import Gate, name_of
 from envgen.breakdown import Counts, format_alarms
 from envgen.config import SHARE
 from envgen.estimates import Difference, Rate
 from envgen.space import Knob, Space, plural
 
-MAX_STAGES = 6
-"""Latest earlier stages that the history shows: in the compact wording with four strata a prompt and
-an answer of 160 tokens then fit the 1,024 tokens of the tiny policy."""
-COMPACT_WORDS = 20
-"""Words of the previous rationale in the compact wording, about as many as the tiny policy was taught."""
+MAX_STAGES = 4
+"""Latest earlier stages that the history shows."""
 
 
-def design_prompt(variant: str, context: DesignContext, wording: Wording) -> str:
-    """The user message that asks for the next config, with the modules of a context variant; KeyError if
-    unknown."""
-    texts = [module_text(module, context, wording) for module in VARIANTS[variant]]
-    return _render(wording, "question", context, modules=filter(None, texts), max_rationale=MAX_RATIONALE)
+def design_prompt(context: DesignContext, modules: str, gate: Gate = "off") -> str:
+    """Return the user message that asks for the next config, with the modules of a context such as `FGHT`;
+    ValueError if it is none."""
+    letters = letters_of(modules)
+    texts = [module_text(letter, context, stage_0="D" in letters) for letter in MODULES if letter in letters]
+    return _render("question", context, modules=filter(None, texts), gate=gate)
 
 
-def module_text(module: Module, context: DesignContext, wording: Wording) -> str:
-    """One context module in words; empty if there is nothing to say yet."""
-    if module not in (Module.HISTORY, Module.HISTORY_WITHOUT_DEFAULT):
-        return _render(wording, module, context, max_words=COMPACT_WORDS)
-    records = [record for record in context.history if record.stage > 0 or module is Module.HISTORY]
+def module_text(letter: str, context: DesignContext, *, stage_0: bool = False) -> str:
+    """Return one context module in words; empty if there is nothing to say yet."""
+    if letter != "H":
+        return _render(MODULES[letter], context)
+    earlier = [record for record in context.history if record.stage > 0 or stage_0]
     before = {
-        after.stage: earlier
-        for earlier, after in pairwise([*records, context.current])
-        if after.stage == earlier.stage + 1
+        after.stage: record
+        for record, after in pairwise([*earlier, context.current])
+        if after.stage == record.stage + 1
     }
-    omitted = max(0, len(records) - MAX_STAGES)
-    return _render(
-        wording, Module.HISTORY, context, records=records[omitted:], omitted=omitted, before=before
-    )
+    omitted = max(0, len(earlier) - MAX_STAGES)
+    records = [*earlier[omitted:], context.current] if earlier else []
+    return _render(MODULES[letter], context, records=records, omitted=omitted, before=before)
 
 
 def _labelled(context: DesignContext) -> list[tuple[Knob, dict[str, Counts]]]:
@@ -60,9 +54,13 @@ def _labelled(context: DesignContext) -> list[tuple[Knob, dict[str, Counts]]]:
     return [(knob, parts) for knob, parts in counted if parts]
 
 
-def _render(wording: Wording, template: str, context: DesignContext, **variables: Any) -> str:
-    template_file = _TEMPLATES.get_template(f"{wording}/{template}.j2")
+def _render(template: str, context: DesignContext, **variables: Any) -> str:
+    template_file = _TEMPLATES.get_template(f"{template}.j2")
     return template_file.render(context=context, space=context.space, **variables).strip()
+
+
+def _percent_of(count: int, n: int) -> str:
+    return f"{round(100 * count / n)}%"
 
 
 def _percent(rate: Rate) -> str:
@@ -115,4 +113,4 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {"percent": _percent, "points": _points, "plural": plural}
 _TEMPLATES.globals |= {"numbers": _numbers, "origin": _origin, "ranges": _ranges, "labelled": _labelled}
-_TEMPLATES.globals["format_alarms"] = format_alarms
+_TEMPLATES.globals |= {"format_alarms": format_alarms, "percent_of": _percent_of}

@@ -62,8 +62,8 @@ class Proposal(Frozen):
     stage: int = Field(ge=0)
     """The stage whose failures were read; the config is for the stage after it."""
     engineer: str
-    variant: str
-    """Context variant whose modules the engineer was shown."""
+    context: str
+    """Context whose modules the engineer was shown."""
     prompt: str = ""
     """What a model was asked; empty for engineers without a model."""
     attempts: tuple[Attempt, ...] = ()

@@ -5,12 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from engineer.context import letters_of
 from engineer.gate import Gate
 from envgen.frozen import Frozen
-
-Wording = Literal["full", "compact"]
-"""How a prompt is worded: `full` for models that read instructions, `compact` for the shipped tiny policy,
-which was trained on these very texts."""
 
 
 def is_function(name: str) -> bool:
@@ -41,11 +38,8 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Digest of the file of a function; filled in."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the engineer, checked by its own model; see its docstring."""
-    variant: str = "V6"
-    """Context variant: what a model that designs is shown."""
-    wording: Wording = "full"
-    """Not read where a policy that was taught design questions is asked, as `tiny` and `tiny-puzzles` were:
-    it gets `compact` (`Preset.effective_engineer`)."""
+    context: str = "V6"
+    """What a model that designs is shown: letters of modules, as `FGHT`, or `V1` to `V6` of the paper."""
     max_tokens: int = Field(default=1024, ge=16, le=1_000_000)
     """Longest answer of a model engineer."""
     temperature: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -61,6 +55,12 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to: nothing, or the config and checkpoint of the best
     stage."""
+
+    @field_validator("context")
+    @classmethod
+    def _known(cls, context: str) -> str:
+        letters_of(context)
+        return context
 
     @field_validator("name")
     @classmethod

@@ -38,8 +38,6 @@ class Knob(Frozen):
     """Whether it is a whole number of an instance: of 1.5 half of the instances get 1, the others 2."""
     description: str
     """Completes "NAME is ...": `the share of the sums in which a digit is carried`."""
-    brief: str = ""
-    """Description of a few words; the range if empty."""
     digits: int | None = Field(default=None, ge=0, le=6)
     """Decimals of the ends of the range in texts; as few as needed if None."""
     label: Label | None = None
@@ -91,8 +89,6 @@ class Space(Frozen):
     """What a stratum is, in the singular: `kind of sum`."""
     task: str
     """Completes "a language model that ...": `adds whole numbers`."""
-    brief: str = Field(default_factory=lambda data: data["task"])
-    """The task in a few words."""
     guideline: str
     """How to design a good config, in a few sentences."""
     categories: tuple[str, ...] = Field(min_length=1)

@@ -23,7 +23,7 @@ class ComparisonOptions(PresetOptions):
     engineers: list[str] = Field(
         default=["checkpoint", "random", "fixed"],
         min_length=1,
-        description="Engineers; one that reads a context may name its variant, as checkpoint:V1, and has the "
+        description="Engineers; one that reads a context may name its context, as checkpoint:V1, and has the "
         "preset's if it names none. Known are "
         f"{', '.join(known_engineers())}.",
     )

@@ -8,7 +8,7 @@ from prefect import flow, tags
 from prefect.runtime import flow_run
 from pydantic import ValidationError
 
-from engineer.engineers.registry import variant_label
+from engineer.engineers.registry import engineer_label
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError, RunDirectoryError
@@ -35,14 +35,14 @@ from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
 
 
-@flow(name="stage", flow_run_name="stage {number} · {variant}")
+@flow(name="stage", flow_run_name="stage {number} · {engineer}")
 def stage(
     run: Run,
     number: int,
     config: EnvConfig,
     validation: Stored,
     parent: int,
-    variant: str,
+    engineer: str,
     test: Stored | None = None,
 ) -> tuple[CurriculumResults, dict[str, str]]:
     """One turn of the loop: generate, train, evaluate, test, summarize, judge, design; publish and record.
@@ -172,7 +172,7 @@ def _published(run: Run, done: int) -> CurriculumResults | None:
 
 def _stages(run: Run) -> CurriculumResults:
     preset, engineer = run.preset, run.preset.engineer
-    variant = variant_label(engineer.name, engineer.variant)
+    label = engineer_label(engineer.name, engineer.context)
     done = _complete(run)
     results, places, validation, test = _published(run, done), dict[str, str](), None, None
     if results and done:
@@ -194,7 +194,7 @@ def _stages(run: Run) -> CurriculumResults:
                 evaluate_test(run, BASE_POLICY, run.model(BASE_POLICY), test)
         first = "" if number else ", default config"
         log.info("stage %d (%d of %d)%s", number, number + 1, preset.stages, first)
-        results, places = stage(run, number, config, validation, run.parent(number), variant, test)
+        results, places = stage(run, number, config, validation, run.parent(number), label, test)
         show_result(run, results, places)
     assert results is not None
     return results

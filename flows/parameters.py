@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.fields import FieldInfo
 
-from engineer.context import VARIANTS
 from engineer.engineers.registry import known_engineers
 from engineer.gate import Gate
 from engineer.spec import EngineerSpec
@@ -33,7 +32,7 @@ AnyPreset = PresetChoice | Annotated[str, Field(title="All fields of a preset, a
 """That of a curriculum, which a comparison hands over whole: the file may lie on another machine."""
 _FIELDS = {name: name for name in Preset.model_fields} | {
     "engineer": "engineer.name",
-    "variant": "engineer.variant",
+    "context": "engineer.context",
     "gate": "engineer.gate",
 }
 """Option -> dotted field of the preset."""
@@ -92,7 +91,7 @@ class CurriculumOptions(PresetOptions):
 
     model_config = ConfigDict(title="Curriculum")
     engineer: str = field_of(EngineerSpec, "name", enum=known_engineers())
-    variant: str = field_of(EngineerSpec, "variant", enum=VARIANTS)
+    context: str = field_of(EngineerSpec, "context")
     gate: Gate = field_of(EngineerSpec, "gate")
     seed: Seed = field_of(Preset, "seed")
     approval: Literal["none", "required"] = field_of(Preset, "approval")

@@ -57,7 +57,7 @@ def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: En
     """Return a proposal in words: who, why, what it changes, and what projection changed."""
     lines = [
         f"### Proposed config for stage {stage + 1}",
-        f"By **{quiet(proposal.engineer)}**, context {quiet(proposal.variant)}, after stage {stage}.",
+        f"By **{quiet(proposal.engineer)}**, context {quiet(proposal.context)}, after stage {stage}.",
     ]
     if proposal.fallback:
         lines.append(f"**The previous config is kept:** {quiet(proposal.fallback)}")

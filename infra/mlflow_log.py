@@ -29,7 +29,7 @@ from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from pydantic import ValidationError
 
-from engineer.engineers.registry import variant_label
+from engineer.engineers.registry import engineer_label
 from engineer.gate import BASE_POLICY
 from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
@@ -241,7 +241,7 @@ def _curriculum(client: MlflowClient, run: Run) -> Ids:
 def _columns(run: Run) -> Texts:
     """Return what runs are compared by: in a comparison the arm, else the engineer."""
     preset = run.preset
-    engineer = variant_label(preset.engineer.name, preset.engineer.variant)
+    engineer = engineer_label(preset.engineer.name, preset.engineer.context)
     arm = run.name.removesuffix(f"-s{preset.seed}") if Settings().parent_run else engineer
     return {"arm": arm, "seed": str(preset.seed), "preset": preset.name}
 

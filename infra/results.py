@@ -164,7 +164,7 @@ class CurriculumResults(Frozen):
     curriculum: str
     preset: str
     engineer: str
-    variant: str
+    context: str
     seed: int
     start: Breakdown
     """The base policy on the validation set, before any training."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from engineer.engineers.registry import variant_label
+from engineer.engineers.registry import engineer_label
 from engineer.gate import BASE_POLICY
 from envgen.errors import EnvwrightError
 from envgen.estimates import Rate
@@ -46,7 +46,7 @@ class RunStatus(Frozen):
     directory: Path
     preset: str = ""
     engineer: str = ""
-    """Engineer and context variant."""
+    """Engineer and context."""
     done: int = 0
     """Number of complete stages."""
     stages: int = 0
@@ -116,7 +116,7 @@ def read_status(directory: Path) -> RunStatus:
     return RunStatus(
         **place,
         preset=run.preset.name,
-        engineer=variant_label(run.preset.engineer.name, run.preset.engineer.variant),
+        engineer=engineer_label(run.preset.engineer.name, run.preset.engineer.context),
         done=done,
         stages=run.preset.stages,
         state=state,

@@ -73,8 +73,8 @@ def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None
         "engineer that keeps the default config:"
     )
     engineer, seeds = preset.engineer, range(preset.seed, preset.seed + 3)
-    variant = f":{engineer.variant}" if reads_context(engineer.name) else ""
-    words = ["envwright", "compare", results.curriculum, "--engineers", f"fixed,{engineer.name}{variant}"]
+    context = f":{engineer.context}" if reads_context(engineer.name) else ""
+    words = ["envwright", "compare", results.curriculum, "--engineers", f"fixed,{engineer.name}{context}"]
     words += ["--seeds", ",".join(map(str, seeds))]
     words += ["--set", "approval=none"] if preset.approval == "required" else []
     return sentence, shlex.join(words)

@@ -21,8 +21,6 @@ HUB_SECONDS = 5
 """Time limit of a request to the hub."""
 OTHER_FORMATS = ["*.bin", "*.pth", "*.pt", "*.gguf", "*.h5", "*.msgpack", "*.onnx*", "original/*"]
 """Files of hub models that are no safetensors."""
-TAUGHT = "taught.json"
-"""Beside the weights of a policy that `envwright warmstart` made: how it was taught to be asked."""
 
 
 def resolve_model(name: str) -> str:
@@ -174,12 +172,6 @@ def prompt_tokens(name: str, prompt: str) -> int | None:
     from tokenizers import Tokenizer
 
     return len(Tokenizer.from_file(str(file)).encode(prompt).ids) + CHAT_TOKENS
-
-
-def was_taught_compact(name: str) -> bool:
-    """Whether a model was taught the compact wording of design questions, and short answers."""
-    path = Path(os.path.expanduser(name))
-    return name in SHIPPED or path.resolve() in SHIPPED.values() or (path / TAUGHT).is_file()
 
 
 def model_identity(source: str) -> str:

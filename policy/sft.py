@@ -18,7 +18,6 @@ from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
 from policy.chat.tokenizer import chat_tokens, template_end
 from policy.chat.transformers_model import TransformersModel, load
-from policy.checkpoints import TAUGHT, was_taught_compact
 from policy.child import tell
 from policy.evaluation import evaluate
 from policy.grpo.saving import ProgressLines, merge_adapter
@@ -65,8 +64,6 @@ def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
         model, _ = load(str(checkpoint))
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
-    if was_taught_compact(spec.model):
-        write_json(partial / TAUGHT, {"wording": "compact"})
     after = _rates(spec, str(partial))
     taught = Taught(model=spec.model, steps=spec.recipe.steps, before=before, after=after)
     write_json(partial / RATES, taught)

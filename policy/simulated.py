@@ -104,13 +104,14 @@ class SimulatedModel:
         if missing := next((i for i in instances if not environment.reference(i)), None):
             question = excerpt(environment.prompt(missing, style))
             raise ModelError(f"model {SIMULATED!r} answers by references, and {question} has none")
+        self._references = [environment.reference(instance) for instance in self._instances.values()]
         self._digest = sha256(policy.model_dump_json().encode()).digest()
 
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
         """Answer every conversation in order; ModelError for one that is no prompt of an instance."""
-        others, completions, asked = [*self._instances.values()], [], Counter()
+        completions, asked = list[Completion](), Counter()
         for conversation in conversations:
             instance = self._instances.get(conversation[-1].content)
             if instance is None:
@@ -118,7 +119,7 @@ class SimulatedModel:
             rank = [asked[instance.id]] if asked[instance.id] and sampling.temperature else []
             asked[instance.id] += 1
             rng = np.random.default_rng([*self._digest, *sha256(instance.id.encode()).digest(), *rank])
-            [text], _ = _answers(self._policy, self._environment, instance, others, 1, rng)
+            [text], _ = _answers(self._policy, self._environment, instance, self._references, 1, rng)
             prompt = _tokens(conversation[-1].content)
             completions.append(
                 Completion(
@@ -181,7 +182,8 @@ def _step(
 ) -> tuple[SimulatedPolicy, dict[str, Any]]:
     """The policy after one step on the instances of a batch, and the row of the training log."""
     group, gradient = group_size(spec.trl), dict[str, float]()
-    drawn = [_answers(policy, environment, instance, batch, group, rng) for instance in batch]
+    references = [environment.reference(instance) for instance in batch]
+    drawn = [_answers(policy, environment, instance, references, group, rng) for instance in batch]
     texts = [text for texts, _ in drawn for text in texts]
     verdicts = environment.judge([instance for instance in batch for _ in range(group)], texts)
     faults.add(verdicts)
@@ -214,6 +216,7 @@ def _step(
         "loss": 0.0,
         "completion_tokens": sum(tokens),
         "strata": entries,
+        "failed": [],
     }
     return _moved(policy, environment.space, gradient, size, rng), row
 
@@ -222,7 +225,7 @@ def _answers(
     policy: SimulatedPolicy,
     environment: Environment,
     instance: Any,
-    others: Sequence[Any],
+    references: Sequence[str],
     count: int,
     rng: np.random.Generator,
 ) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -232,8 +235,12 @@ def _answers(
     right = expit(sum(policy.skills[name] for name in names))
     readable = expit(policy.skills[f"{instance.stratum} readable"])
     is_right, is_readable = rng.random(count) < right, rng.random(count) < readable
-    wrong = [environment.reference(others[place]) for place in rng.integers(len(others), size=count)]
-    best = environment.reference(instance)
+    best, first = environment.reference(instance), rng.integers(len(references), size=count).tolist()
+    # References of other instances, the next one where they are the same.
+    wrong = [
+        next((text for text in (*references[place:], *references[:place]) if text != best), UNREADABLE)
+        for place in first
+    ]
     texts = [
         (best if solved else other) if read else UNREADABLE
         for solved, read, other in zip(is_right, is_readable, wrong, strict=True)

@@ -50,7 +50,7 @@ def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dic
     neutral = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
     return {
         "context": context.model_copy(update=neutral),
-        "engineer": preset.effective_engineer().model_dump(mode="json", exclude={"on_failure"}),
+        "engineer": preset.engineer.model_dump(mode="json", exclude={"on_failure"}),
         "model": None if asked is None else [run.identity(asked), preset.chat_template_kwargs],
         "seed": preset.seed,
     }
@@ -77,7 +77,7 @@ def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) ->
 
 def _proposal(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> Proposal:
     preset, asked = run.preset, run.asked(stage)
-    spec = preset.effective_engineer()
+    spec = preset.engineer
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         return run.possible(stage + 1, config)

@@ -104,7 +104,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         curriculum=run.name,
         preset=preset.name,
         engineer=short_name(preset.engineer.name),
-        variant=preset.engineer.variant,
+        context=preset.engineer.context,
         seed=preset.seed,
         start=run.read(BREAKDOWN, BASE_POLICY),
         test_start=_test_breakdown(run, BASE_POLICY),

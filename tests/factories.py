@@ -62,7 +62,7 @@ def asked(stage: int, config: EnvConfig, **more: object) -> Proposal:
     fields = {
         "stage": stage,
         "engineer": "checkpoint",
-        "variant": "V6",
+        "context": "V6",
         "prompt": f"Design after stage {stage}.",
         "attempts": attempts,
         "config": config,
@@ -161,4 +161,5 @@ def _log() -> pa.Table:
     numbers = {name: np.linspace(0, 1, 5) for name in TRAIN_LOG_SCHEMA.names} | {
         name: np.arange(1, 6) for name in ("step", "completion_tokens")
     }
-    return pa.table({**numbers, "strata": pa.array([[]] * 5, TRAIN_LOG_SCHEMA.field("strata").type)})
+    lists = {name: pa.array([[]] * 5, TRAIN_LOG_SCHEMA.field(name).type) for name in ("strata", "failed")}
+    return pa.table({**numbers, **lists})

@@ -40,7 +40,7 @@ def _propose(context: DesignContext, options: EngineerOptions, brief: Brief) -> 
 def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
     """The proposal that a model answers to the design question, repaired once; never raises for a bad
     answer."""
-    prompt = design_prompt(spec.variant, context, spec.wording)
+    prompt = design_prompt(context, spec.context, spec.gate)
     proposal = proposal_of(spec, context, context.current.config, prompt=prompt)
     conversation = ask(prompt)
     for turn in range(TURNS):
@@ -113,7 +113,7 @@ def _unread(proposal: Proposal) -> str:
 def _repair(conversation: Conversation, answer: str, error: str) -> Conversation:
     # Some chat models refuse an empty message.
     quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
-    wanted = "Answer again, with the complete JSON only, in the form that was asked for."
+    wanted = "Answer again with the JSON only, in the form that was asked for."
     request = f"Your answer could not be used: {error}. {wanted}"
     return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
 

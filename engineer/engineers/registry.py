@@ -63,20 +63,20 @@ def asks(name: str) -> Literal["checkpoint", "base"] | None:
 
 
 def reads_context(name: str) -> bool:
-    """Whether an engineer reads the context in words, so that the context variant matters."""
+    """Whether an engineer reads the context in words, so that the context matters."""
     return not is_function(name) and (asks(name) is not None or find_engineer(name).reads_context)
 
 
-def variant_label(name: str, variant: str) -> str:
+def engineer_label(name: str, context: str) -> str:
     """How comparisons, MLflow and Prefect name an engineer: `checkpoint-V6`, or `random` if it reads no
     context; part of file names."""
-    return f"{name}-{variant}" if reads_context(name) else short_name(name)
+    return f"{name}-{context}" if reads_context(name) else short_name(name)
 
 
-def split_variant(text: str) -> tuple[str, str]:
-    """The engineer and the context variant of `checkpoint:V1`; the variant is empty if none is named."""
-    name, _, variant = (text, "", "") if is_function(text) else text.partition(":")
-    return name, variant
+def split_context(text: str) -> tuple[str, str]:
+    """The engineer and the context of `checkpoint:V1`; the context is empty if none is named."""
+    name, _, context = (text, "", "") if is_function(text) else text.partition(":")
+    return name, context
 
 
 def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:

@@ -54,7 +54,6 @@ def space_of(options: Options) -> Space:
         step=0.25,
         description="the share of its instances that cannot be solved at the least cost "
         "unless some agent waits",
-        brief="share of instances that need a wait",
         label=Label(
             name=WAIT_REQUIRED,
             condition="an optimal plan needs a wait",
@@ -70,7 +69,6 @@ def space_of(options: Options) -> Space:
         noun="map size",
         task="plans moves for several agents over square grids with holes: all reach their goals without "
         "collisions, at the least sum of costs",
-        brief="moves several agents over grids with holes",
         guideline="Ask for more waits where plans are valid but boards that need one are not mostly solved; "
         "for fewer where plans mostly fail. More holes only where nearly all is solved.",
         categories=tuple(FailureCategory),

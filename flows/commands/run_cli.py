@@ -65,7 +65,7 @@ def run(
         resolved.plan()
     console.print(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {short_name(resolved.engineer.name)}, context"
-        f" {resolved.engineer.variant}, {resolved.stages} stages"
+        f" {resolved.engineer.context}, {resolved.stages} stages"
     )
     check_hub(run.preset.model)
     start_orchestrator()
@@ -95,10 +95,9 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
     """
     resolve_model(preset.model)
     plan = preset.plan()
-    resolved = preset.model_copy(update={"engineer": preset.effective_engineer()})
     if json_:
-        return print_json({"preset": resolved, "training": plan})
-    lines = [dump_yaml(resolved.model_dump(mode="json"))]
+        return print_json({"preset": preset, "training": plan})
+    lines = [dump_yaml(preset.model_dump(mode="json"))]
     if plan is not None:
         lines.append(
             f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts"

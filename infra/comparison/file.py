@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from engineer.engineers.registry import known_engineers, reads_context, split_variant, variant_label
+from engineer.engineers.registry import engineer_label, known_engineers, reads_context, split_context
 from engineer.spec import located
 from envgen.errors import ConfigError, DataError, validated
 from envgen.files import read_text
@@ -49,7 +49,7 @@ class ArmSpec(Frozen):
     """What an arm changes."""
 
     engineer: str = ""
-    """Its engineer, or `engineer:variant` with a context variant; the path of a function starts from the
+    """Its engineer, or `engineer:context` with a context; the path of a function starts from the
     folder of the file. Left out: the engineer that the arm is named after, else the preset's."""
     set: Settings = {}
     """Fields of the preset, as `--set` takes them."""
@@ -181,13 +181,10 @@ class ComparisonFile(Frozen):
     def _preset(self, label: str, base: Preset, shared: dict[str, Any]) -> Preset:
         arm, engineer = self.arms[label], dict[str, Any]()
         if named := arm.engineer or (label if label in known_engineers() else ""):
-            name, variant = split_variant(named)
-            if variant and not reads_context(name):
-                raise ConfigError(
-                    f"arms.{label}: {name!r} reads no context, so that a variant changes nothing;"
-                    f" write {name}"
-                )
-            engineer |= {"engineer.name": name} | ({"engineer.variant": variant} if variant else {})
+            name, context = split_context(named)
+            if context and not reads_context(name):
+                raise ConfigError(f"arms.{label}: {name!r} reads no context; write {name}")
+            engineer |= {"engineer.name": name} | ({"engineer.context": context} if context else {})
             if name != base.engineer.name:
                 shared = {
                     key: value for key, value in shared.items() if not key.startswith("engineer.options")
@@ -243,8 +240,8 @@ def short_form(
     text."""
     base, arms = load_preset(preset, settings), dict[str, Any]()
     for item in engineers:
-        engineer, variant = split_variant(item)
-        label = variant_label(engineer, variant or base.engineer.variant)
+        engineer, context = split_context(item)
+        label = engineer_label(engineer, context or base.engineer.context)
         if label in arms:
             raise ConfigError(f"--engineers: {label} would be run twice; name each once")
         arms[label] = {} if item == label else {"engineer": item}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engineer.engineers.registry import variant_label
+from engineer.engineers.registry import engineer_label
 from envgen.errors import EnvwrightError
 from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
@@ -78,7 +78,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
 
 
 def _engineer(preset: Preset) -> dict[str, Any]:
-    return {"engineer": variant_label(preset.engineer.name, preset.engineer.variant)}
+    return {"engineer": engineer_label(preset.engineer.name, preset.engineer.context)}
 
 
 def _budget(spec: ComparisonSpec) -> dict[str, Any]:

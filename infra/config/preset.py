@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from engineer.context import VARIANTS
 from engineer.engineers.registry import asks, resolve
 from engineer.spec import EngineerSpec, located
 from envgen.config import EnvConfig
@@ -23,14 +22,12 @@ from infra.config.dotted import set_field
 from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
-from policy.checkpoints import is_simulated, max_positions, prompt_tokens, was_taught_compact
+from policy.checkpoints import is_simulated, max_positions, prompt_tokens
 from policy.grpo.check import CheckSpec, TrainingPlan, plan_training
 from policy.grpo.launch import check_training, process_count
 from policy.grpo.rewards import DEFAULT_WEIGHTS, RewardWeights
 from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_options, deciding_options
 
-TINY_DESIGN_TOKENS = 160
-"""Longest design answer of the tiny policy; the question and one repair share its context of 1,024 tokens."""
 PRESETS = Path(__file__).parent / "presets"
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 TUNING_SEED = 20_270
@@ -94,10 +91,6 @@ class Preset(Frozen, use_attribute_docstrings=True):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.engineer.variant not in VARIANTS:
-            raise ValueError(
-                f"engineer.variant {self.engineer.variant!r} is not one of {', '.join(VARIANTS)}"
-            )
         if self.prompt_style not in self.task.styles:
             styles = ", ".join(self.task.styles)
             raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {styles}")
@@ -140,15 +133,6 @@ class Preset(Frozen, use_attribute_docstrings=True):
         """Which configs are legal."""
         return self.task.space
 
-    def effective_engineer(self) -> EngineerSpec:
-        """The spec that the engineer works with: policies that were made for an environment were taught
-        the compact wording and short answers."""
-        if not was_taught_compact(self.model) or asks(self.engineer.name) is None:
-            return self.engineer
-        return self.engineer.model_copy(
-            update={"wording": "compact", "max_tokens": min(self.engineer.max_tokens, TINY_DESIGN_TOKENS)}
-        )
-
     def prompt_tokens(self) -> int | None:
         """Tokens of the longest prompt of an instance; None if the model's tokenizer is not here."""
         return prompt_tokens(self.model, self.task.longest_prompt(self.prompt_style))
@@ -179,10 +163,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
             ("max_answer_tokens", self.max_answer_tokens, asked, engine),
             ("trl.max_completion_length", answer_tokens(self.trl), asked, vllm),
         ]
-        engineer = self.effective_engineer()
-        # The compact wording is cut to what the context of its policy allows.
-        if engineer.wording == "full" and asks(engineer.name) is not None:
-            lengths.append(("engineer.max_tokens", engineer.max_tokens, 0, engine))
+        if asks(self.engineer.name) is not None:
+            lengths.append(("engineer.max_tokens", self.engineer.max_tokens, 0, engine))
         for field, answer, prompt, (option, limit) in lengths:
             for owner, most in ((option, limit), ("the model's limit", positions)):
                 if isinstance(most, int) and answer + prompt > most:

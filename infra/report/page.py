@@ -113,7 +113,7 @@ def _facts(results: CurriculumResults) -> dict[str, str]:
         "Curriculum": results.curriculum,
         "Preset": results.preset,
         "Engineer": results.engineer,
-        "Context variant": results.variant,
+        "Context": results.context,
         "Seed": str(results.seed),
         "Validation set": count(results.start.overall.instances, "instance"),
         **tables.provenance(results.made),

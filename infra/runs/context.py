@@ -1,15 +1,16 @@
 """What the engineer of a run may read after a stage."""
 
 from collections.abc import Collection
+from itertools import chain
 from typing import Any
 
 from engineer.answer import MAX_RATIONALE
-from engineer.context import DesignContext, StageRecord
+from engineer.context import DesignContext, FailedAnswer, StageRecord
 from envgen.breakdown import Breakdown
 from infra.config.preset import Preset
 from infra.runs.files import BREAKDOWN, CHANGES, CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG
 from infra.runs.run import Run
-from policy.grpo.train_log import stratum_means
+from policy.grpo.train_log import some_failed, stratum_means
 from policy.grpo.train_spec import answer_tokens, group_size
 
 _OF_THE_MACHINE = (
@@ -21,6 +22,7 @@ _OF_THE_MACHINE = (
 
 def design_context(run: Run, stage: int, breakdown: Breakdown) -> DesignContext:
     """What the engineer may read after a stage with this breakdown."""
+    failed = run.read(TRAINING_LOG, stage)["failed"]
     return DesignContext(
         space=run.preset.space,
         current=_record(run, stage, breakdown),
@@ -31,6 +33,7 @@ def design_context(run: Run, stage: int, breakdown: Breakdown) -> DesignContext:
         instances=run.preset.instances,
         epochs=run.preset.epochs,
         training=training_facts(run.preset),
+        examples=tuple(map(FailedAnswer.model_validate, some_failed([*chain.from_iterable(failed)]))),
     )
 
 
@@ -52,7 +55,6 @@ def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, A
     options = preset.model_dump(mode="json")["trl"]
     return {
         "algorithm": "GRPO",
-        "options": preset.environment.options,
         "group_size": group_size(preset.trl),
         **{name: value for name, value in options.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),

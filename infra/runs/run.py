@@ -168,7 +168,7 @@ def _file_digest(path: Path, state: tuple[int, ...]) -> str:
 def default_name(preset: Preset) -> str:
     """The name of a curriculum unless one is given."""
     engineer = preset.engineer
-    return f"{preset.name}-{short_name(engineer.name)}-{engineer.variant}-s{preset.seed}"
+    return f"{preset.name}-{short_name(engineer.name)}-{engineer.context}-s{preset.seed}"
 
 
 def new_curriculum(name: str, preset: Preset, commit: str = "") -> Curriculum:

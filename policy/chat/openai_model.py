@@ -116,7 +116,7 @@ class OpenAIModel:
         if sampling.top_p < 1:
             options["top_p"] = sampling.top_p
         if sampling.json_schema is not None and self._knows_schemas:
-            schema = {"name": "answer", "strict": True, "schema": _portable(sampling.json_schema)}
+            schema = {"name": "answer", "schema": _portable(sampling.json_schema)}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
         requests = {}
         for group in equal_groups(conversations):

@@ -12,6 +12,8 @@ from envgen.frozen import Frozen
 Weight = Annotated[float, Field(ge=0)]
 LOGGED_TERMS = ("format", "valid", "optimal")
 """Terms of every environment, computed whatever their weight, for the training log."""
+EXCERPT = 300
+"""Characters that are kept of the ends of a failed question and answer."""
 
 
 class RewardWeights(Frozen, use_attribute_docstrings=True):
@@ -60,20 +62,26 @@ def terms(environment: Environment, verdict: Verdict) -> dict[str, float]:
 
 
 def reward_functions(
-    environment: Environment, weights: RewardWeights, faults: FaultCount, instances: Sequence[Instance]
+    environment: Environment,
+    weights: RewardWeights,
+    faults: FaultCount,
+    instances: Sequence[Instance],
+    failed: list[dict[str, str]] | None = None,
 ) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
     `instances`. A crash of the judge is an error, never a reward of 0. Completions that could not be scored
     get None from every function, which leaves them out of the mean of their group; `faults` raises DataError
-    if they are too many.
+    if they are too many. `failed` gets what was judged invalid, see `train_log`.
     """
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
 
     def scored(name: str) -> Callable[..., list[float | None]]:
-        def reward(completions: list[Any], index: list[int], **_: Any) -> list[float | None]:
+        def reward(
+            completions: list[Any], index: list[int], prompts: Sequence[Any] = (), **_: Any
+        ) -> list[float | None]:
             nonlocal batch, earned
             texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
             # TRL hands the same batch to one function after the other.
@@ -82,9 +90,28 @@ def reward_functions(
                 faults.add(verdicts)
                 earned = [terms(environment, verdict) for verdict in verdicts]
                 batch = texts, list(index)
+                if failed is not None:
+                    questions = [prompt[-1]["content"] for prompt in prompts]
+                    asked = [instances[place] for place in index]
+                    failed.extend(_failed(asked, questions, texts, verdicts))
             return [None if isnan(values[name]) else values[name] for values in earned]
 
         reward.__name__ = name
         return reward
 
     return [scored(name) for name in weights.weights]
+
+
+def _failed(
+    instances: list[Instance], questions: list[str], answers: list[str], verdicts: list[Verdict]
+) -> list[dict[str, str]]:
+    return [
+        {
+            "stratum": instance.stratum,
+            "question": question[-EXCERPT:],
+            "answer": answer[-EXCERPT:],
+            "verdict": verdict.detail or str(verdict.category),
+        }
+        for instance, question, answer, verdict in zip(instances, questions, answers, verdicts, strict=True)
+        if not verdict.valid
+    ]

@@ -1,5 +1,6 @@
 """The columns of `train_log.parquet`, and what is read from it. Imports without torch."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,7 @@ _STRATUM = pa.struct(
         ("zero_variance", pa.float64()),
     ]
 )
+_FAILED = pa.struct([(name, pa.string()) for name in ("stratum", "question", "answer", "verdict")])
 TRAIN_LOG_SCHEMA = pa.schema(
     [
         ("step", pa.int32()),
@@ -36,6 +38,7 @@ TRAIN_LOG_SCHEMA = pa.schema(
         ("completion_tokens", pa.int32()),
         ("seconds", pa.float64()),
         ("strata", pa.list_(_STRATUM)),
+        ("failed", pa.list_(_FAILED)),
     ]
 )
 """One row a step: mean reward, shares of valid and optimal answers, share of groups without signal, whose
@@ -46,7 +49,10 @@ generated; these are more where groups were refilled.
 
 `strata` has an entry for each stratum that had answers: its name, how many answers were generated, how many
 of them were trained on, the tokens of all, their mean absolute advantage, the share of valid ones, and the
-share of those in groups without signal."""
+share of those in groups without signal. `failed` has some invalid answers: the ends of question and answer,
+and the verdict in words."""
+MAX_FAILED = 2
+"""Failed answers of a stratum that are kept of a step, and shown of a stage."""
 
 EQUAL = 1e-6
 """Rewards of a group that differ by no more are equal: so far float32 rounds sums of the same terms."""
@@ -118,3 +124,13 @@ def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
         answers, total = totals.get(entry["stratum"], (0.0, 0.0))
         totals[entry["stratum"]] = answers + entry["answers"], total + entry[column] * entry["answers"]
     return {name: total / answers for name, (answers, total) in totals.items()}
+
+
+def some_failed(failed: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the last `MAX_FAILED` of each stratum, in order."""
+    last, counts = list[dict[str, str]](), Counter[str]()
+    for entry in reversed(failed):
+        counts[entry["stratum"]] += 1
+        if counts[entry["stratum"]] <= MAX_FAILED:
+            last.insert(0, entry)
+    return last

@@ -15,7 +15,7 @@ from trl import GRPOTrainer
 
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
 from policy.grpo.saving import StopIfNotFinite
-from policy.grpo.train_log import Answers, has_signal, overall, stratum_metrics
+from policy.grpo.train_log import Answers, has_signal, overall, some_failed, stratum_metrics
 from policy.grpo.train_spec import trainer_state
 
 
@@ -42,8 +42,11 @@ class Trainer(GRPOTrainer):
     training.
     """
 
-    def __init__(self, *args: Any, resume: Path | None, refill: float, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, resume: Path | None, refill: float, failed: list[dict[str, str]], **options: Any
+    ) -> None:
         super().__init__(*args, **options)
+        self._failed = failed
         self.add_callback(StopIfNotFinite())
         self._epochs_done = int(trainer_state(resume)["epoch"]) if resume else 0
         self._refill, self._chosen = refill, None
@@ -152,7 +155,9 @@ class Trainer(GRPOTrainer):
             means = ("rewards/valid/mean", "valid"), ("frac_reward_zero_std", "zero_variance")
             # TRL's are of what is trained on; and it takes the rounding of a mean for a difference.
             self._metrics["train"].update({name: [overall(entries, column)] for name, column in means})
-            logs = {**logs, "strata": entries, "completion_tokens": sum(self._offered.tokens)}
+            tokens, failed = sum(self._offered.tokens), some_failed(gather_object(self._failed))
+            logs = {**logs, "strata": entries, "completion_tokens": tokens, "failed": failed}
+            self._failed.clear()
             self._offered = Answers([], [], [], [], [])
         super().log(logs, start_time)
 

@@ -57,10 +57,11 @@ def train(spec: TrainSpec) -> None:
     if arguments.use_vllm:  # it knows the ends of the checkpoint's own files only
         arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
-    faults = FaultCount(environment.space)
+    faults, failed = FaultCount(environment.space), list[dict[str, str]]()
     trainer = Trainer(
         model=model,
-        reward_funcs=reward_functions(environment, spec.rewards, faults, read_dataset(spec.data)),
+        reward_funcs=reward_functions(environment, spec.rewards, faults, read_dataset(spec.data), failed),
+        failed=failed,
         args=arguments,
         train_dataset=training_rows(environment, spec.data),
         resume=resume,
@@ -106,6 +107,7 @@ def training_log(history: list[dict[str, Any]]) -> pa.Table:
             "completion_tokens": entry["completion_tokens"],
             "seconds": entry["step_time"],
             "strata": entry["strata"],
+            "failed": entry["failed"],
         }
         for entry in history
         if "strata" in entry

@@ -29,14 +29,15 @@ def with_shares(*shares: float) -> dict:
     return {name: {**GOOD[name], "data_ratio": share} for name, share in zip(GOOD, shares, strict=True)}
 
 
-def test_the_schema_names_every_stratum_and_forbids_all_else():
+def test_the_schema_takes_any_number_of_any_stratum_and_forbids_all_else():
     schema = answer_schema(boards(3, 4, 10, low=0.2))
-    sizes = schema["properties"]["config"]["properties"]["sizes"]
-    assert sizes["required"] == list(sizes["properties"]) == ["3", "4", "10"]
+    sizes = schema["properties"]["edits"]
+    assert schema["required"] == ["rationale", "edits"]
+    assert (sizes["required"], list(sizes["properties"])) == ([], ["3", "4", "10"])
     for part in sizes["properties"].values():
-        assert part["required"] == list(KNOBS)
+        assert (part["required"], list(part["properties"])) == ([], list(KNOBS))
         assert part["properties"]["hole_ratio"] == {"type": "number", "minimum": 0, "maximum": 0.5}
-    objects = [schema, schema["properties"]["config"], sizes, *sizes["properties"].values()]
+    objects = [schema, sizes, *sizes["properties"].values()]
     assert all(o["type"] == "object" and o["additionalProperties"] is False for o in objects)
 
 

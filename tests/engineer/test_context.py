@@ -2,7 +2,7 @@ import pytest
 from contexts import design_context
 from pydantic import ValidationError
 
-from engineer.context import DesignContext, StageRecord
+from engineer.context import DesignContext, FailedAnswer, StageRecord
 
 
 @pytest.mark.parametrize("field", DesignContext.model_fields)
@@ -26,7 +26,8 @@ def test_a_design_context_holds_no_reward_and_no_instance_by_type():
     parts = set(DesignContext.model_json_schema()["$defs"])
     space = {"Space", "Stratum", "Knob", "Label"}
     record = {"StageRecord", "EnvConfig", "Part", "Breakdown", "Counts", "Labelled", "Difference"}
-    assert parts == {*space, *record, "JsonValue"}
+    assert parts == {*space, *record, "JsonValue", "FailedAnswer"}
+    assert set(FailedAnswer.model_fields) == {"stratum", "question", "answer", "verdict"}, "of training"
     fields = {
         "space",
         "current",
@@ -37,6 +38,7 @@ def test_a_design_context_holds_no_reward_and_no_instance_by_type():
         "instances",
         "epochs",
         "training",
+        "examples",
     }
     assert set(DesignContext.model_fields) == fields
     assert DesignContext.model_fields["instances"].annotation is int, (

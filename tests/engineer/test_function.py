@@ -7,7 +7,7 @@ import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 
 from engineer.engineers import function
-from engineer.engineers.registry import resolve, split_variant, variant_label
+from engineer.engineers.registry import engineer_label, resolve, split_context
 from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
@@ -155,5 +155,5 @@ def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_
     with pytest.raises(ConfigError, match=r"mine.py changed since the run began; put it back"):
         design(spec, design_context(), 7, None, lambda config: (config, []))
     file.unlink()
-    assert variant_label(spec.name, "V6") == "mine", "a run is shown without the file"
-    assert split_variant(spec.name) == (spec.name, "")
+    assert engineer_label(spec.name, "V6") == "mine", "a run is shown without the file"
+    assert split_context(spec.name) == (spec.name, "")

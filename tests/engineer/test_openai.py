@@ -42,12 +42,10 @@ def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_nex
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
     assert (proposal.engineer, proposal.stage, proposal.requests) == ("openai", 2, 1)
     [(question, headers)] = server.asked
-    assert question["messages"] == [
-        {"role": "user", "content": design_prompt("V6", design_context(), "full")}
-    ]
+    assert question["messages"] == [{"role": "user", "content": design_prompt(design_context(), "V6")}]
     sent = question["response_format"]["json_schema"]["schema"]["properties"]
     assert sent["rationale"] == {"type": "string"}
-    strata = sent["config"]["properties"]["sizes"]["properties"]
+    strata = sent["edits"]["properties"]
     assert strata["3"]["properties"] == {name: {"type": "number"} for name in WANTED.strata["3"].model_dump()}
     assert headers["authorization"] == f"Bearer {KEY}"
 

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from support.designs import answer_text, random_context
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
-from engineer.context import VARIANTS, DesignContext
+from engineer.context import DesignContext
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.propose import design
-from engineer.spec import EngineerSpec, Wording
+from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.estimates import Difference
 from envgen.space import Knob, Label, Space, Stratum
 
 RULES = ("frontier", "learnability", "gaussian", "bandit", "window", "levels", "random", "fixed")
-WORDINGS: tuple[Wording, ...] = ("compact", "full")
 OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
 RISE = Difference(value=0.1, low=0.02, high=0.18, p=0.01)
 FALL = Difference(value=-0.1, low=-0.18, high=-0.02, p=0.01)
@@ -40,7 +39,6 @@ MIXED = Space(
     ),
     noun="puzzle",
     task="solves puzzles",
-    brief="solves puzzles",
     guideline="Ask for more of what is nearly solved.",
     categories=("unreadable", "wrong"),
 )
@@ -65,56 +63,39 @@ NEW = sums_config({2: (0.3, 3, 0.75), 3: (0.7, 1.5, 0)})
 SEEN = Breakdown(strata={"2": part(80, 50, 35), "3": part(40, 50, 10)})
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("space", [SUMS, MIXED], ids=["sums", "mixed"])
-def test_a_prompt_has_the_words_of_its_environment_and_none_of_another(
-    space: Space, variant: str, wording: Wording
-):
+def test_a_question_has_the_words_of_its_environment_and_none_of_another(space: Space):
     for seed in range(8):
-        context = made_up(seed, space).model_copy(update={"training": {"options": {"terms": [2, 3]}}})
-        text = design_prompt(variant, context, wording)
+        text = design_prompt(made_up(seed, space), "FWEGHDST")
         assert not OF_BOARDS.search(text), text
-        for word in (
-            space.brief if wording == "compact" else space.task,
-            space.noun,
-            *map(space.label, space.names),
-        ):
+        for word in (space.task, space.noun, space.guideline, *map(space.label, space.names)):
             assert word in text
         assert all(one.name in text for one in space.knobs)
-        assert ("terms [2, 3]" in text) == (variant == "full-details")
 
 
 def test_the_question_tells_the_knobs_of_sums():
-    context = made_up(0, SUMS)
-    full, compact = (design_prompt("V2", context, wording) for wording in ("full", "compact"))
-    assert "- digits (digits): the digits of each number; of 1.5 half of the sums have one" in full
-    assert "- carry_ratio (carries): the share of the sums in which a digit is carried, 0 to 1." in full
-    assert '{"terms":{"2":{"data_ratio":<number>,"digits":<number>,"carry_ratio":<number>},"3":{' in full
-    assert "all kinds sum to 1), digits (1 to 6) and carry_ratio (0 to 1) for each kind of sum." in compact
-    assert "Ask for more digits and carries where most sums are right" in compact
+    text = design_prompt(made_up(0, SUMS), "V2")
+    assert "; digits (digits), the digits of each number; of 1.5 half of the sums have one" in text
+    assert "; carry_ratio (carries), the share of the sums in which a digit is carried, 0 to 1." in text
+    assert '"edits":{"3":{"data_ratio":0.30,"digits":1.00,"carry_ratio":0.00}}' in text
 
 
 def test_the_labels_are_told_of_each_knob_that_asks_for_one():
-    full, compact = (design_prompt("V6W", made_up(0, MIXED), wording) for wording in ("full", "compact"))
+    text = design_prompt(made_up(0, MIXED), "V6W")
     for label in ("odd", "rare"):
-        assert f"Valid answers by whether it is {label}, which is what {label} sets:" in full
-        assert f"\nValid if {label}, then else:\n" in compact
-    assert "coins: if" not in full
-    assert "deep (deeps): how deep it is, 1 to 9 for mazes; 1 to 5 for word puzzles." in full
+        assert f"Valid by whether it is {label}, which {label} sets:" in text
+    assert "coins: if" not in text
+    assert "deep (deeps), how deep it is, 1 to 9 for mazes; 1 to 5 for word puzzles" in text
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_only_what_is_said_of_an_answer_is_shown_of_it(wording: Wording):
+def test_only_what_is_said_of_an_answer_is_shown_of_it():
     current = made_up(0, SUMS).current.model_copy(update={"breakdown": SEEN, "config": OLD})
-    context = made_up(0, SUMS).model_copy(update={"current": current})
-    text = design_prompt("V1", context, wording)
-    shown = "2 terms: 100 answers, valid 80% [71%, 87%]; failures: unreadable 0, wrong 20\n"
-    assert (shown if wording == "full" else "2 terms: valid 80%, unreadable 0%, wrong 20%\n") in text
+    text = design_prompt(made_up(0, SUMS).model_copy(update={"current": current}), "V1")
+    assert "2 terms: valid 80% [71%, 87%]; failures: wrong 20%\n" in text
 
 
 def test_the_schema_gives_each_stratum_its_own_knobs():
-    strata = answer_schema(MIXED)["properties"]["config"]["properties"]["strata"]["properties"]
+    strata = answer_schema(MIXED)["properties"]["edits"]["properties"]
     assert {name: list(one["properties"]) for name, one in strata.items()} == {
         "maze": ["data_ratio", "deep", "odd"],
         "word": ["data_ratio", "deep", "rare"],
@@ -135,7 +116,7 @@ def test_an_answer_about_sums_is_read_and_projected():
         "3 terms digits was missing or no number, the previous 1.5 was kept",
         "3 terms carry_ratio was missing or no number, the previous 0.25 was kept",
     )
-    with pytest.raises(AnswerError, match=r"lacks config\.terms, a map from kind of sum"):
+    with pytest.raises(AnswerError, match=r"lacks edits, a map from kind of sum"):
         parse_answer('{"config": {"sizes": {}}}', SUMS)
 
 

@@ -1,27 +1,29 @@
-"""What the modules and prompts say, in both wordings."""
+"""What the design question and its modules say."""
+
+from itertools import combinations
 
 import pytest
-from contexts import (
-    RECORDS,
-    boards,
-    breakdown,
-    counts,
-    design_context,
-    env_config,
-    measured,
-    measured_context,
-    waits,
-)
-from prompt_texts import BOOKKEEPING, FULL_BOOKKEEPING, HEADS, MODULES, SHOWN, STAGE_0, TAILS, WORDINGS
+from contexts import RECORDS, boards, breakdown, counts, design_context, env_config, measured_context, waits
+from prompt_texts import ALWAYS, ANSWER, STAGE_0, TEXTS
 
-from engineer.context import VARIANTS, DesignContext, Module
+from engineer.context import MODULES, NAMED, DesignContext, FailedAnswer, letters_of
 from engineer.prompt import MAX_STAGES, design_prompt, module_text
-from engineer.spec import Wording
 from policy.checkpoints import prompt_tokens
 
+EXAMPLE = FailedAnswer(
+    stratum="5",
+    question="hole (1,1)\nPlan:",
+    answer="Agent 0: (0,0)",
+    verdict="Agent 0 does not reach its goal",
+)
 
-def said(module: Module, context: DesignContext, wording: Wording = "compact") -> str:
-    return module_text(module, context, wording)
+
+def said(letter: str, context: DesignContext) -> str:
+    return module_text(letter, context)
+
+
+def known() -> DesignContext:
+    return measured_context().model_copy(update={"examples": (EXAMPLE,)})
 
 
 def late_context(**fields: object) -> DesignContext:
@@ -37,117 +39,100 @@ def late_context(**fields: object) -> DesignContext:
     return measured_context().model_copy(update={**late, **fields})
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_shows_its_modules_and_no_other(variant: str, wording: Wording):
-    paragraphs = "".join(MODULES[wording][module] for module in SHOWN[variant])
-    assert design_prompt(variant, measured_context(), wording) == HEADS[wording] + paragraphs + TAILS[wording]
+@pytest.mark.parametrize("context", [*NAMED, *MODULES, *map("".join, combinations("FWEGHSTD", 7))])
+def test_a_context_shows_its_modules_and_no_other(context: str):
+    letters = letters_of(context)
+    shown = [
+        "HD" if letter == "H" and "D" in letters else letter for letter in "FWEGHST" if letter in letters
+    ]
+    paragraphs = "".join(f"\n{TEXTS[letter]}" for letter in shown)
+    assert design_prompt(known(), context) == ALWAYS + paragraphs + ANSWER
+
+
+def test_the_question_says_what_the_gate_does():
+    asked = design_prompt(known(), "F", "rollback")
+    assert "If the valid rate drops clearly, the model and the config of the best stage come back.\n" in asked
+
+
+@pytest.mark.parametrize("context", ["", "V7", "FF", "X", "v1", "FGH T"])
+def test_what_is_no_context_is_refused(context: str):
+    with pytest.raises(ValueError, match="expected one of V1, V2, V3, V4, V5, V6, V6W, or some of the lett"):
+        letters_of(context)
 
 
 def test_after_stage_0_there_is_no_history_and_no_earlier_reason():
     context = design_context(stage=0)
-    for wording in WORDINGS:
-        for module in (Module.HISTORY, Module.HISTORY_WITHOUT_DEFAULT, Module.RATIONALE):
-            assert said(module, context, wording) == ""
-        assert design_prompt("V5", context, wording) == design_prompt("V2", context, wording)
-    assert "\n\n" not in design_prompt("V6S", context, "compact")
+    assert said("H", context) == said("S", context) == said("E", context) == ""
+    assert design_prompt(context, "FGHSE") == design_prompt(context, "FG")
 
 
-def test_history_without_default_is_silent_until_a_designed_stage_is_history():
+def test_the_history_is_silent_until_a_designed_stage_is_history():
     context = design_context(stage=1)
-    assert said(Module.HISTORY, context) == f"Earlier stages:\n{STAGE_0}".strip()
-    for wording in WORDINGS:
-        assert said(Module.HISTORY_WITHOUT_DEFAULT, context, wording) == ""
+    assert said("H", context) == ""
+    assert STAGE_0 in module_text("H", context, stage_0=True)
 
 
 def test_a_map_size_without_answers_has_a_config_line_only():
-    known = RECORDS[1].breakdown.strata["3"]
-    for seen in (breakdown({3: known, 5: counts(0, 0, 0)}), breakdown({3: known})):
+    answered = RECORDS[1].breakdown.strata["3"]
+    for seen in (breakdown({3: answered, 5: counts(0, 0, 0)}), breakdown({3: answered})):
         record = RECORDS[1].model_copy(update={"breakdown": seen})
         context = design_context().model_copy(update={"history": (record,)})
-        assert (
-            said(Module.HISTORY, context).splitlines()[2] == "Stage 1, 5x5: data 0.40, holes 0.25, waits 0.00"
-        )
-        assert (
-            said(Module.HISTORY, context, "full").splitlines()[3] == "5x5: data 0.40, holes 0.25, waits 0.00"
-        )
-        for wording in WORDINGS:
-            assert "5x5" not in said(Module.FAILURES, context.model_copy(update={"current": record}), wording)
+        assert said("H", context).splitlines()[3] == "5x5: data 0.40, holes 0.25, waits 0.00"
+        current = context.model_copy(update={"current": record})
+        assert "5x5" not in said("F", current)
+        assert "Its instances: 3x3 40.\n" in design_prompt(current, "F")
 
 
 def test_what_was_not_measured_is_left_out():
-    rows = said(Module.FAILURES, design_context(), "full")
-    assert "40 answers, valid 50% [35%, 65%], optimal 25% [14%, 40%]; failures: parse error 0" in rows
-    assert not any(word in rows for word in ("changed", "variance", "None"))
-    assert said(Module.TRAINING, design_context(), "full") == FULL_BOOKKEEPING.strip()
-    assert said(Module.TRAINING, design_context()) == BOOKKEEPING.strip()
+    rows = said("F", design_context())
+    assert "5x5: valid 50% [35%, 65%], optimal 25%; failures: conflict 38%, goal not reached 12%" in rows
+    assert not any(word in rows for word in ("changed", "signal", "cut off", "None"))
+    assert said("T", design_context()) == "Training details. Passes over the instances of a stage: 2."
 
 
 def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
-    record = RECORDS[2].model_copy(update={"zero_variance": {"5": 0.25}})
-    seen = RECORDS[2].breakdown.strata
-    parts = {3: measured(seen["3"], 0, excess_cost=0.416), 5: measured(seen["5"], 7)}
-    current = record.model_copy(update={"breakdown": breakdown(parts)})
-    rows = said(
-        Module.FAILURES, design_context().model_copy(update={"current": current}), "full"
-    ).splitlines()
-    assert rows[1].endswith(
-        "goal not reached 0; valid plans cost 0.42 more than the optimum on average; 0 answers cut off at"
-        " their token limit"
-    )
-    assert rows[2].endswith(
-        "goal not reached 5; 7 answers cut off at their token limit; no reward variance in 25% of its"
-        " training groups"
-    )
+    parts = {
+        name: part.model_copy(update={"measures": {"excess_cost": 0.416}, "truncated": truncated})
+        for (name, part), truncated in zip(RECORDS[2].breakdown.strata.items(), (0, 7), strict=True)
+    }
+    current = RECORDS[2].model_copy(update={"breakdown": breakdown(parts)})
+    rows = said("F", design_context().model_copy(update={"current": current})).splitlines()
+    assert rows[1].endswith("failures: none; valid plans cost 0.42 more than the optimum on average")
+    assert rows[2].endswith("0.42 more than the optimum on average; cut off at the token limit 18%")
 
 
-def test_the_format_alarm_is_a_line_of_the_full_wording_alone():
+def test_the_format_alarm_is_a_line():
     failures = dict.fromkeys(RECORDS[2].breakdown.strata["5"].failures, 0) | {"parse_error": 40}
     part = counts(40, 0, 0).model_copy(update={"failures": failures})
     seen = breakdown({3: RECORDS[2].breakdown.strata["3"], 5: part})
     current = RECORDS[2].model_copy(update={"breakdown": seen})
-    context = design_context().model_copy(update={"current": current})
-    assert said(Module.FAILURES, context, "full").splitlines()[3:] == [
+    assert said("F", design_context().model_copy(update={"current": current})).splitlines()[3:] == [
         "5x5: format, not skill: 40 of 40 answers could not be read or scored, no answer is valid; "
         "do not cut its share."
     ]
-    assert "skill" not in said(Module.FAILURES, context)
 
 
 def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
     text = "{{ context.space }} {% include 'question.j2' %} <b>&amp;</b>"
-    assert said(Module.RATIONALE, design_context(rationale=text)) == f"Your reason a stage ago: {text}"
-    assert said(Module.RATIONALE, design_context(rationale=text), "full").endswith(f"a stage ago: {text}")
+    assert said("S", design_context(rationale=text)) == f"Your reason for the current config: {text}"
+    example = EXAMPLE.model_copy(update={"question": text, "answer": "\n\nGuideline. All data to 3x3."})
+    shown = said("E", known().model_copy(update={"examples": (example,)}))
+    assert len(shown.splitlines()) == 2
 
 
-def test_a_reason_of_many_lines_cannot_pass_for_another_module_of_a_full_prompt():
-    assert "\n" not in said(
-        Module.RATIONALE, design_context(rationale="Fine.\n\nGuideline. All data to 3x3."), "full"
-    )
+def test_a_reason_of_many_lines_cannot_pass_for_another_module():
+    assert "\n" not in said("S", design_context(rationale="Fine.\n\nGuideline. All data to 3x3."))
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_a_long_history_loses_its_oldest_stages_and_says_so(wording: Wording):
-    text = module_text(Module.HISTORY, late_context(), wording)
-    stages = [n for n in range(30) if f"Stage {n}," in text or f"Stage {n}:" in text]
-    assert stages == list(range(30 - MAX_STAGES, 30))
-    assert text.splitlines()[1] == f"{30 - MAX_STAGES} earlier stages left out."
+def test_a_long_history_loses_its_oldest_stages_and_says_so():
+    text = module_text("H", late_context())
+    assert [n for n in range(31) if f"\nStage {n}:" in text] == list(range(30 - MAX_STAGES, 31))
+    assert text.splitlines()[1] == f"{29 - MAX_STAGES} earlier stages left out."
 
 
-def test_a_long_reason_loses_its_end_in_the_compact_wording():
-    text = said(Module.RATIONALE, design_context(rationale=" ".join(map(str, range(300)))))
-    assert text.endswith(" 18 19 (280 words left out)")
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_compact_prompt_and_its_answer_fit_the_tiny_policy_at_stage_30(variant: str):
-    # Words that it was not taught are one token a letter.
-    context = late_context(previous_rationale="rethink everything " * 30)
-    tokens = prompt_tokens("tiny", design_prompt(variant, context, "compact"))
+@pytest.mark.parametrize("context", [*NAMED, "FGHDSTW"])
+def test_a_question_and_its_answer_fit_a_context_of_1024_tokens_at_stage_30(context: str):
+    asked = design_prompt(late_context(previous_rationale="3x3 97% valid: 2 parts of data. " * 8), context)
+    tokens = prompt_tokens("tiny", asked)
     assert tokens is not None
-    assert 100 < tokens <= 1024 - 160
-
-
-def test_an_unknown_variant_is_a_key_error():
-    with pytest.raises(KeyError):
-        design_prompt("V7", design_context(), "full")
+    assert 100 < tokens <= 1024 - 224

@@ -6,12 +6,12 @@ from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_con
 from support.designs import answer_text
 
 from engineer.answer import answer_schema
-from engineer.context import VARIANTS
+from engineer.context import NAMED
 from engineer.engineers.llm import MAX_QUOTED
 from engineer.prompt import design_prompt
 from engineer.proposal import MAX_TEXT, Proposal
 from engineer.propose import design
-from engineer.spec import EngineerSpec, Wording
+from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
 from policy.chat.contract import Message
@@ -42,19 +42,19 @@ def test_a_good_answer_becomes_the_next_config(engineer: str):
     assert proposal.config == WANTED
     assert proposal.rationale == "More data for 5x5."
     assert proposal.proposed == json.loads(GOOD)["config"]
-    assert (proposal.engineer, proposal.stage, proposal.variant) == (engineer, 2, "V6")
+    assert (proposal.engineer, proposal.stage, proposal.context) == (engineer, 2, "V6")
     assert (proposal.changes, proposal.fallback) == ((), None)
     assert [(a.text, a.error) for a in proposal.attempts] == [(GOOD, None)]
     assert len(model.asked) == 1
 
 
-@pytest.mark.parametrize("wording", ["compact", "full"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_is_asked_the_prompt_of_its_variant_and_wording(variant: str, wording: Wording):
+@pytest.mark.parametrize("context", [*NAMED, "FGHDSTWE"])
+def test_a_model_is_asked_the_question_of_its_context(context: str):
     model = ListModel(GOOD)
-    proposal = proposal_of(model, variant=variant, wording=wording, max_tokens=99, temperature=0.5)
+    proposal = proposal_of(model, context=context, gate="rollback", max_tokens=99, temperature=0.5)
     [(conversation, sampling)] = model.asked
-    assert conversation == (Message(role="user", content=design_prompt(variant, design_context(), wording)),)
+    question = design_prompt(design_context(), context, "rollback")
+    assert conversation == (Message(role="user", content=question),)
     assert proposal.prompt == conversation[0].content
     assert (sampling.max_tokens, sampling.temperature) == (99, 0.5)
     assert sampling.json_schema == answer_schema(SPACE)
@@ -81,8 +81,8 @@ def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
         ("assistant", "no"),
         (
             "user",
-            "Your answer could not be used: the answer holds no JSON object. Answer again, with the complete "
-            "JSON only, in the form that was asked for.",
+            "Your answer could not be used: the answer holds no JSON object. Answer again with the JSON "
+            "only, in the form that was asked for.",
         ),
     ]
 

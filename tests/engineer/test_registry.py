@@ -110,7 +110,7 @@ BROKEN = {
     ),
     "escapes validation": (
         "    config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
-        "    return Proposal.model_construct(stage=0, engineer='x', variant='V6', config=config, state={})",
+        "    return Proposal.model_construct(stage=0, engineer='x', context='V6', config=config, state={})",
         "at least 1",
     ),
     "has a state that is no JSON": (

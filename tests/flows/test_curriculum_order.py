@@ -63,7 +63,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         ) -> tuple[int, dict[str, str]]:
             turns.append(Turn(number, config, parent))
             run.write(CONFIG, config, number)
-            proposal = Proposal(stage=number, engineer="fixed", variant="V6", config=proposed(number))
+            proposal = Proposal(stage=number, engineer="fixed", context="V6", config=proposed(number))
             run.write(PROPOSAL, proposal, number)
             against = run.read(GATE, number - 1).best if number else BASE_POLICY
             change = DROP if number in drops else RISE

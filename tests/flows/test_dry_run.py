@@ -18,7 +18,6 @@ def test_a_dry_run_tells_people_and_programs_preset_and_steps_also_of_a_new_pres
         assert text in done.out
     found = json.loads(envwright("run", "micro", "--seed", "7", "--dry-run", "--json").out)
     assert Preset.model_validate(found["preset"]).seed == 7
-    assert found["preset"]["engineer"]["wording"] == "compact"
     assert found["training"]["optimizer_steps"] == 4
     envwright("new", "preset", "mine", "--from", "micro")
     done = envwright("run", "./mine.yaml", "--dry-run")

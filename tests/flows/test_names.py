@@ -72,7 +72,7 @@ def test_a_bare_name_means_the_runs_folder_and_a_path_says_that_it_is_one(folder
 def test_every_default_name_is_one():
     preset = load_preset("micro").model_copy(update={"name": "p" * 60, "seed": 2**32})
     for engineer in known_engineers():
-        spec = preset.engineer.model_copy(update={"name": engineer, "variant": "full-details"})
+        spec = preset.engineer.model_copy(update={"name": engineer, "context": "FGHTD"})
         name = default_name(preset.model_copy(update={"engineer": spec}))
         assert checked_name(name) == name
 

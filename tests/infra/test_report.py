@@ -135,7 +135,7 @@ def test_a_run_without_a_finished_stage_is_refused(tmp_path: Path, validation: l
     with pytest.raises(RunDirectoryError, match=r"results\.json"):
         write_report(tmp_path)
     start = breakdown_of(TINY.task, hostile_answers(validation, 3))
-    names = {"curriculum": "first", "preset": "tiny", "engineer": "fixed", "variant": "V6", "seed": 0}
+    names = {"curriculum": "first", "preset": "tiny", "engineer": "fixed", "context": "V6", "seed": 0}
     write_json(tmp_path / "results.json", CurriculumResults(**names, start=start, stages=()))
     with pytest.raises(RunDirectoryError, match="no finished stage"):
         write_report(tmp_path)

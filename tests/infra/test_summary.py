@@ -45,7 +45,7 @@ def proposed(results: CurriculumResults, *proposals: dict) -> CurriculumResults:
     """Give the stages proposals with these fields, and no drop."""
     for number, fields in enumerate(proposals):
         proposal = Proposal(
-            stage=number, engineer="openai", variant="V6", config=CONFIGS[number + 1], **fields
+            stage=number, engineer="openai", context="V6", config=CONFIGS[number + 1], **fields
         )
         gate = decide("off", number, BASE_POLICY, UNCLEAR)
         results = changed(results, number, proposal=proposal, gate=gate)
@@ -114,7 +114,7 @@ def test_what_the_gate_threw_away_is_in_no_part(results: CurriculumResults):
     "settings",
     [
         {},
-        {"seed": 7, "stages": 3, "engineer.variant": "V1", "trl.learning_rate": 0.01},
+        {"seed": 7, "stages": 3, "engineer.context": "V1", "trl.learning_rate": 0.01},
         {"engineer.name": "frontier", "approval": "required"},
         {"engineer.name": "replay", "engineer.options": {"configs": []}},
     ],

@@ -85,7 +85,7 @@ def test_a_request_has_sampling_schema_and_key_and_completions_come_in_order():
         "max_tokens": 9,
         "response_format": {
             "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
+            "json_schema": {"name": "answer", "schema": SCHEMA},
         },
     }
     assert headers["authorization"] == f"Bearer {KEY}"

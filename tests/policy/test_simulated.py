@@ -139,3 +139,12 @@ def test_what_it_cannot_do_is_said(tmp_path: Path):
         read_policy(str(tmp_path), SPACE)
     with pytest.raises(ConfigError, match=r"engineer.name: 'checkpoint' asks the policy.*choose a rule"):
         load_preset("simulated", {"engineer.name": "checkpoint"})
+
+
+def test_a_wrong_answer_is_never_right_where_instances_share_their_references():
+    hopeless = new_policy(SPACE, World(easiest=-50, hardest=-50))
+    instances, _ = sample(SUMS.load(), ONLY_FIRST, 400, Source(0))
+    assert len({SUMS.load().reference(instance) for instance in instances}) < len(instances)
+    model = SimulatedModel(hopeless, SUMS.load(), instances, "plain")
+    rollouts = evaluate(model, SUMS.load(), instances, "plain", Sampling(max_tokens=9))
+    assert not any(rollout.verdict.valid for rollout in rollouts)

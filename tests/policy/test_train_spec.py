@@ -172,7 +172,10 @@ def test_the_defaults_are_what_the_installed_trainer_would_do():
 
 
 def test_a_training_log_is_read_back_by_column(tmp_path: Path):
-    rows = [dict.fromkeys(TRAIN_LOG_SCHEMA.names, n) | {"entropy": None, "strata": []} for n in range(3)]
+    rows = [
+        dict.fromkeys(TRAIN_LOG_SCHEMA.names, n) | {"entropy": None, "strata": [], "failed": []}
+        for n in range(3)
+    ]
     write_table(tmp_path / "log.parquet", pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
     log = read_train_log(tmp_path / "log.parquet")
     assert list(log) == TRAIN_LOG_SCHEMA.names

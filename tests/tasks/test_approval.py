@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def propose(run: Run, config: EnvConfig, rationale: str = "less of 3x3 <script>") -> None:
-    proposal = Proposal(stage=0, engineer="fixed", variant="V6", rationale=rationale, config=config)
+    proposal = Proposal(stage=0, engineer="fixed", context="V6", rationale=rationale, config=config)
     run.write(PROPOSAL, proposal, 0)
 
 

@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Run:
             {"stratum": name, "answers": 8, "advantage": value, "valid": 0.5, "zero_variance": 0}
             for name, value in advantages.items()
         ]
-        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": strata}
+        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": strata, "failed": []}
         write_table(run.path(TRAINING_LOG, stage), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
     run.write(CONFIG, run.preset.default_config, 0)
     return run
@@ -153,7 +153,6 @@ def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secret
     secret = {"trl.hub_model_id": "me/mine", "trl.run_name": "mine", "rewards.format": 0.25}
     assert training_facts(load_preset("micro", secret)) == {
         "algorithm": "GRPO",
-        "options": {"agents": 2, "map_sizes": [3, 4, 5, 6], "min_hole_ratio": 0.2, "max_hole_ratio": 0.4},
         "group_size": 4,
         "learning_rate": 1e-4,
         "answer_tokens": 24,

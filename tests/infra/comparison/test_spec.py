@@ -42,7 +42,7 @@ def labels(engineers: str) -> str:
 
 def test_an_arm_has_the_engineer_that_it_names_or_is_named_after_and_what_it_sets(tmp_path: Path):
     presets = spec_of(tmp_path).presets
-    engineers = {label: (preset.engineer.name, preset.engineer.variant) for label, preset in presets.items()}
+    engineers = {label: (preset.engineer.name, preset.engineer.context) for label, preset in presets.items()}
     assert engineers == {
         "fixed": ("fixed", "V6"),
         "random": ("random", "V6"),

@@ -111,7 +111,7 @@ def test_results_are_not_cut_to_fewer_stages_than_there_are(tmp_path: Path):
             "chat_template_kwargs.thinking: not set there, False here",
         ),
         ({"engine__backend": "vllm"}, "engine.backend: not set there, vllm here"),
-        ({"engineer__variant": "V1"}, "(engineer.variant: V6 there, V1 here)"),
+        ({"engineer__context": "V1"}, "(engineer.context: V6 there, V1 here)"),
         (
             {"default_config.sizes.4.hole_ratio": 0.2},
             "(default_config.sizes.4.hole_ratio: 0.3 there, 0.2 here)",
@@ -163,7 +163,7 @@ def test_reading_what_is_not_there_says_so(tmp_path: Path, file: File):
 
 
 def test_names_say_what_a_run_is():
-    random = preset(seed=4, engineer__variant="V1", engineer__name="random")
+    random = preset(seed=4, engineer__context="V1", engineer__name="random")
     assert (default_name(preset()), default_name(random)) == ("micro-checkpoint-V6-s0", "micro-random-V1-s4")
 
 
