@@ -119,7 +119,7 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
     # Generation is left out, and so is what it needs; a drawn answer has no end, which would mask it.
     options = {name: value for name, value in preset.trl.items() if "vllm" not in name}
     options |= {"gradient_accumulation_steps": passes, "max_steps": 2, "mask_truncated_completions": False}
-    options |= {"max_completion_length": length, "save_strategy": "no", "report_to": []}
+    options |= {"max_completion_length": length, "report_to": []}
     if not torch.cuda.is_available():
         options |= {"optim": "adamw_torch", "bf16": False}
     question = [[{"role": "user", "content": "?"}]] * 64
@@ -134,7 +134,7 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
             processing_class=tokenizer,
             peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
             resume=None,
-            refill=1.0,
+            settings=preset.training,
         )
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()

@@ -91,7 +91,7 @@ def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any
         "disable_tqdm": True,
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
-        "save_strategy": "steps",
+        "save_strategy": "no",  # `policy.grpo.saving.SaveByTime`
         "save_total_limit": 2,
         "use_cpu": not gpu,
         "dataloader_pin_memory": gpu,

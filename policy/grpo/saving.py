@@ -1,11 +1,13 @@
 """What a training child tells while it trains, and the checkpoint that it writes afterwards."""
 
 import time
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from peft import PeftModel
 from transformers import TrainerCallback, TrainerState
 
@@ -80,8 +82,32 @@ class Budget(TrainerCallback):
             sum(entry.get(name, 0) for entry in state.log_history)
             for name in ("completion_tokens", "step_time")
         )
-        if self._settings.is_spent(tokens, seconds):
+        if _agreed(self._settings.is_spent(tokens, seconds)):
             control.should_training_stop = True
+
+
+class SaveByTime(TrainerCallback):
+    """Save a checkpoint after the first step that ends later than `minutes` after the last one.
+
+    `between` returns whether no generated answer waits for a further step: a checkpoint keeps none.
+    """
+
+    def __init__(self, minutes: float, between: Callable[[], bool]) -> None:
+        self._minutes, self._between, self._saved = minutes, between, time.monotonic()
+
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer after every step."""
+        if _agreed(self._between() and time.monotonic() - self._saved >= 60 * self._minutes):
+            control.should_save = True
+
+    def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer once a checkpoint is complete."""
+        self._saved = time.monotonic()
+
+
+def _agreed(decision: bool) -> bool:
+    """Return the decision of the first process in each: their clocks differ, and all of them save or end."""
+    return broadcast_object_list([decision])[0]
 
 
 def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec) -> Path:

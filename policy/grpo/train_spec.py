@@ -25,9 +25,10 @@ RESERVED_OPTIONS = frozenset(
         "logging_steps",
         "logging_strategy",
         "resume_from_checkpoint",
+        "save_strategy",
     }
 )
-"""Options that envwright sets itself: paths, seeds, rewards and a log entry a step."""
+"""Options that envwright sets itself: paths, seeds, rewards, a log entry a step, and when to save."""
 SAMPLING_OPTIONS = frozenset(
     {
         "temperature",
@@ -59,7 +60,6 @@ MEMORY_OPTIONS = frozenset(
         "vllm_server_port",
         "vllm_server_timeout",
         "vllm_group_port",
-        "save_steps",
         "save_total_limit",
         "dataloader_num_workers",
     }
@@ -88,7 +88,6 @@ CHOICES: dict[str, tuple[str | bool, ...]] = {
     "scale_rewards": ("group", "batch", "none"),
     "vllm_mode": ("colocate", "server"),
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
-    "save_strategy": ("steps", "epoch", "no"),
     "eval_strategy": ("no",),
     "eval_on_start": (False,),
     "load_best_model_at_end": (False,),
@@ -120,7 +119,8 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     `trl.lr_scheduler_type` over the steps of all epochs; a constant one suits better."""
     max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Seconds of a stage's steps: it ends with the step that reaches them."""
-
+    save_minutes: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """Minutes between two checkpoints of the trainer, the most that a crash costs. 0: one after each step."""
     refill: float = Field(default=1.0, ge=1.0, le=16.0, allow_inf_nan=False)
     """Up to how many times the prompts of a step are answered so that groups without signal can be replaced
     by groups that have some. 1: none is replaced."""
@@ -179,14 +179,13 @@ def check_trl_options(options: dict[str, Any]) -> None:
         if options[name] not in (choices := CHOICES[name]):
             expected = " or ".join(map(repr, choices))
             raise ConfigError(f"trl.{name}: {options[name]!r} is no value for training; give {expected}")
-    if isinstance(steps := options.get("save_steps"), int | float) and steps <= 0:
-        raise ConfigError(f"trl.save_steps: {steps!r} is no number of steps; give one above 0")
     if options.get("sync_ref_model") and not options.get("beta"):
         raise ConfigError("trl.sync_ref_model: there is no reference model; set trl.beta above 0")
     if isinstance(rate := options.get("learning_rate"), int | float) and not 0 <= rate < inf:
         raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
-    if "num_train_epochs" in options:
-        raise ConfigError("trl.num_train_epochs: set the preset's own 'epochs' instead")
+    for name, instead in (("num_train_epochs", "epochs"), ("save_steps", "training.save_minutes")):
+        if name in options:
+            raise ConfigError(f"trl.{name}: set the preset's own '{instead}' instead")
     if "chat_template_kwargs" in options:
         raise ConfigError(
             "trl.chat_template_kwargs: set the preset's own 'chat_template_kwargs' instead, which training, "

@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
-from policy.grpo.saving import StopIfNotFinite
+from policy.grpo.saving import SaveByTime, StopIfNotFinite
 from policy.grpo.train_log import Answers, has_signal, overall, some_failed, stratum_metrics
-from policy.grpo.train_spec import trainer_state
+from policy.grpo.train_spec import TrainingSettings, trainer_state
 
 
 class Answered(NamedTuple):
@@ -43,13 +43,21 @@ class Trainer(GRPOTrainer):
     """
 
     def __init__(
-        self, *args: Any, resume: Path | None, refill: float, failed: list[dict[str, str]], **options: Any
+        self,
+        *args: Any,
+        resume: Path | None,
+        settings: TrainingSettings,
+        failed: list[dict[str, str]],
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         self._failed = failed
         self.add_callback(StopIfNotFinite())
+        arguments: Any = self.args
+        span = arguments.steps_per_generation * self.num_iterations
+        self.add_callback(SaveByTime(settings.save_minutes, lambda: self._step % span == 0))
         self._epochs_done = int(trainer_state(resume)["epoch"]) if resume else 0
-        self._refill, self._chosen = refill, None
+        self._refill, self._chosen = settings.refill, None
         self._offered = Answers([], [], [], [], [])
         # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1

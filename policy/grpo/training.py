@@ -65,7 +65,7 @@ def train(spec: TrainSpec) -> None:
         args=arguments,
         train_dataset=training_rows(environment, spec.data),
         resume=resume,
-        refill=spec.training.refill,
+        settings=spec.training,
         processing_class=tokenizer,
         callbacks=[ProgressLines(), Budget(spec.training)],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),

@@ -24,7 +24,8 @@ OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     config = boards_config({3: (1, 0.2, 0.75)})
     instances = sample_boards(config, 16, seed=5)
-    return train_spec(folder, instances, training, save_steps=1, **OPTIONS, **options)
+    training = training.model_copy(update={"save_minutes": 0})
+    return train_spec(folder, instances, training, **OPTIONS, **options)
 
 
 def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None) -> None:

@@ -14,6 +14,7 @@ from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
 from policy.chat.tokenizer import template_end
 from policy.chat.transformers_model import TransformersModel, load
+from policy.grpo.train_spec import TrainingSettings
 
 THINKING = {"enable_thinking": False}
 REAL = {
@@ -59,7 +60,7 @@ def trainer_of(model: Any, tokenizer: Any, folder: Path) -> Any:
         train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "?"}]}] * 8),
         processing_class=tokenizer,
         resume=None,
-        refill=1.0,
+        settings=TrainingSettings(),
     )
 
 

@@ -20,6 +20,7 @@ from envgen.files import file_digest, write_json
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TRAIN_LOG,
+    TrainingSettings,
     TrainSpec,
     last_checkpoint,
     note_resume,
@@ -28,13 +29,13 @@ from policy.grpo.train_spec import (
 
 pytestmark = pytest.mark.timeout(900)
 STEPS = 6
-OPTIONS = {"per_device_train_batch_size": 32, "beta": 0.0, "num_train_epochs": 3, "save_steps": 1}
+OPTIONS = {"per_device_train_batch_size": 32, "beta": 0.0, "num_train_epochs": 3}
 
 
 def spec(folder: Path) -> TrainSpec:
     """Three passes over sixteen boards, two steps each."""
     folder.mkdir()
-    return train_spec(folder, draw_instances(16), **OPTIONS)
+    return train_spec(folder, draw_instances(16), TrainingSettings(save_minutes=0), **OPTIONS)
 
 
 def _train(spec: TrainSpec, killed_at: int | None) -> None:
@@ -175,3 +176,18 @@ def test_loss_and_gradient_have_to_be_finite(logs: dict, fp16: bool, stops: bool
             StopIfNotFinite().on_log(*arguments, logs=logs)
     else:
         StopIfNotFinite().on_log(*arguments, logs=logs)
+
+
+def test_a_checkpoint_is_saved_by_the_clock_once_all_answers_were_trained_on(monkeypatch: pytest.MonkeyPatch):
+    from policy.grpo import saving
+
+    now, saved = 0, []
+    monkeypatch.setattr(saving.time, "monotonic", lambda: now)
+    saver = saving.SaveByTime(2.0, lambda: now % 100 == 0)  # a step takes 50 s, and answers last for two
+    for now in range(50, 450, 50):
+        saver.on_step_end(None, state := TrainerState(), control := TrainerControl())
+        if control.should_save:
+            saved.append(now)
+            now += 20  # it is written for so long
+            saver.on_save(None, state, control)
+    assert saved == [200, 400], "due at 120 s and at 340 s"

@@ -40,7 +40,7 @@ REFUSED = [
     ("vllm_structured_outputs_regex", "a", "envwright sets .*; remove it, as the loss takes"),
     ("chat_template_kwargs", {"enable_thinking": False}, "set the preset's own 'chat_template_kwargs'"),
     ("learning_rate", -1, "-1 is no step size"),
-    ("save_steps", 0, "0 is no number of steps"),
+    ("save_steps", 10, "set the preset's own 'training.save_minutes' instead"),
     ("sync_ref_model", True, "there is no reference model"),
     *((name, "bogus", "'bogus' is no value for training; give ") for name in CHOICES),
     ("scale_rewards", False, "False is no value for training; give 'group' or 'batch' or 'none'"),
