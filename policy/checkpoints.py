@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from pickle import UnpicklingError
 from zipfile import BadZipFile, ZipFile
 
 from envgen.errors import ModelError
@@ -104,7 +105,11 @@ def _has_header(path: Path) -> bool:
 
     try:
         if path.is_dir() and path.name.startswith(("pytorch_model", "optimizer")):
-            return (path / ".metadata").stat().st_size > 0  # written after the shards
+            from torch.distributed.checkpoint import FileSystemReader
+
+            parts = FileSystemReader(path).read_metadata().storage_data.values()
+            ends = ((path / part.relative_path, part.offset + part.length) for part in parts)
+            return all(file.stat().st_size >= end for file, end in ends)
         if path.suffix == ".json":
             shards = json.loads(path.read_bytes()).get("weight_map", {}).values()
             return all((path.parent / name).is_file() for name in shards)
@@ -114,7 +119,9 @@ def _has_header(path: Path) -> bool:
             with safe_open(path, framework="numpy"):
                 pass
         return True
-    except (OSError, ValueError, AttributeError, TypeError, BadZipFile, SafetensorError):
+    except (OSError, ValueError, AttributeError, TypeError, EOFError):
+        return False
+    except (BadZipFile, UnpicklingError, SafetensorError):
         return False
 
 

@@ -59,7 +59,8 @@ def _finish(spec: WarmStartSpec, tokenizer: Any, before: Rates) -> None:
     """Put the policy together from its last checkpoint, an adapter merged into the model that it is for."""
     partial, checkpoint = spec.work / "policy.partial", spec.work / f"checkpoint-{spec.recipe.steps}"
     if spec.recipe.lora is not None:
-        merge_adapter(spec.model, checkpoint, partial, spec.chat_template_kwargs)
+        dtype = getattr(torch, spec.recipe.dtype)
+        merge_adapter(spec.model, checkpoint, partial, spec.chat_template_kwargs, dtype)
     else:
         model, _ = load(str(checkpoint))
         model.save_pretrained(partial)

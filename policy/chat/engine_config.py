@@ -20,7 +20,7 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
     not answers."""
     dtype: Dtype = "auto"
     """Of weights and activations. `auto` is the type of the checkpoint, but 16 bits on vLLM if that type is
-    float32, as for each stage's checkpoint."""
+    float32."""
     data_parallel: int = Field(default=1, ge=1, le=64)
     """Copies of the model that share the conversations, each on different GPUs; vllm only; 1 to 64."""
     tensor_parallel: int = Field(default=1, ge=1, le=64)

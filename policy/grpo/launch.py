@@ -25,8 +25,10 @@ INSTALL = {
 
 def checkpoint_form(settings: TrainingSettings) -> str:
     """The form of the trainer's checkpoints: those written in one form are not read in another."""
-    sharded = settings.launch is not None and _kind(_fields(settings.launch)) == "FSDP"
-    return "fsdp" if sharded else "plain"
+    fields = {} if settings.launch is None else _fields(settings.launch)
+    if _kind(fields) != "FSDP":
+        return "plain"
+    return str((fields.get("fsdp_config") or {}).get("fsdp_state_dict_type", "fsdp")).lower()
 
 
 def process_count(settings: TrainingSettings) -> int:

@@ -110,33 +110,38 @@ def _agreed(decision: bool) -> bool:
     return broadcast_object_list([decision])[0]
 
 
-def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec) -> Path:
+def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec, dtype: torch.dtype) -> Path:
     """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into its base.
 
-    Every process takes part.
+    Every process takes part. `dtype` is of the weights, as they were loaded for training.
     """
     partial = spec.work / "checkpoint.partial"
+    if trainer.is_fsdp_enabled:  # else every process would write its part
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     if spec.training.lora is None:
+        trainer.model.to(dtype)  # FSDP trains in float32 under autocast
         trainer.save_model(str(partial))
     else:
         scored = score_references(trainer, tokenizer, environment, spec)
         adapter = spec.work / "adapter"
         trainer.save_model(str(adapter))
         if trainer.accelerator.is_main_process:
-            merged = merge_adapter(spec.parent, adapter, partial, spec.chat_template_kwargs)
+            merged = merge_adapter(spec.parent, adapter, partial, spec.chat_template_kwargs, dtype)
             check_merged(merged, scored)
     if trainer.accelerator.is_main_process:
         (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
     return partial
 
 
-def merge_adapter(source: str, adapter: Path, output: Path, template_kwargs: dict[str, Any]) -> Any:
+def merge_adapter(
+    source: str, adapter: Path, output: Path, template_kwargs: dict[str, Any], dtype: torch.dtype
+) -> Any:
     """Write a chat model with an adapter merged into it, and its tokenizer, to a folder; return the model.
 
-    In float32: in bfloat16 a small change of a weight would be rounded away.
+    The sum is computed in float32 and then rounded to `dtype`.
     """
     model, tokenizer = load(source, "float32", template_kwargs)
-    merged: Any = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged: Any = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().to(dtype)
     merged.save_pretrained(str(output))
     tokenizer.save_pretrained(str(output))
     return merged

@@ -54,6 +54,7 @@ def train(spec: TrainSpec) -> None:
     arguments = _arguments(spec)
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype, spec.chat_template_kwargs)
+    dtype = model.dtype
     if arguments.use_vllm:  # it knows the ends of the checkpoint's own files only
         arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
@@ -75,7 +76,7 @@ def train(spec: TrainSpec) -> None:
         note_resume(spec.work, resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     faults.add([], last=True)
-    partial = save(trainer, tokenizer, environment, spec)
+    partial = save(trainer, tokenizer, environment, spec, dtype)
     if trainer.accelerator.is_main_process:
         write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history))
         move_directory(partial, spec.output / CHECKPOINT)

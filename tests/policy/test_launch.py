@@ -1,9 +1,11 @@
 """Training as it is really started: by a launcher in two processes, with LoRA, killed and resumed with other
 memory options."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
@@ -18,6 +20,7 @@ from policy.grpo.launch import launch_config, launcher
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import TrainingSettings, TrainSpec, deciding_options, last_checkpoint
 
+pytestmark = pytest.mark.timeout(900)
 OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num_train_epochs": 2}
 
 
@@ -28,9 +31,13 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     return train_spec(folder, instances, training, **OPTIONS, **options)
 
 
-def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None) -> None:
+def train(
+    spec: TrainSpec,
+    progress: Callable[[dict], None] = lambda entry: None,
+    module: str = "policy.grpo.training",
+) -> None:
     run_child(
-        "policy.grpo.training",
+        module,
         spec,
         spec.work / "spec.json",
         spec.output / "training.log",
@@ -39,21 +46,20 @@ def train(spec: TrainSpec, progress: Callable[[dict], None] = lambda entry: None
     )
 
 
+def kill_after_two_steps(entry: dict) -> None:
+    if entry["step"] == 2:
+        children = psutil.Process().children()
+        [launcher] = [child for child in children if "accelerate" in str(child.cmdline())]
+        launcher.kill()
+
+
 @pytest.mark.slow
 def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_parts(tmp_path: Path):
     two = TrainingSettings(launch="cpu", refill=2.0)
     whole = spec_of(tmp_path, two)
     seen: list[dict] = []
-
-    def kill_after_two_steps(entry: dict) -> None:
-        seen.append(entry)
-        if entry["step"] == 2:
-            children = psutil.Process().children()
-            [launcher] = [child for child in children if "accelerate" in str(child.cmdline())]
-            launcher.kill()
-
     with pytest.raises(ChildError, match="killed by SIGKILL"):
-        train(whole, kill_after_two_steps)
+        train(whole, lambda entry: (seen.append(entry), kill_after_two_steps(entry)))
     saved = last_checkpoint(whole.work)
     assert saved is not None
     assert [entry["step"] for entry in seen] == [1, 2], "only the first process tells of its progress"
@@ -77,17 +83,34 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert not (tmp_path / "checkpoint" / "training_args.bin").exists()
 
 
+LORA = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
+
+
 @pytest.mark.slow
-def test_an_adapter_trained_on_split_weights_is_merged_into_a_checkpoint_that_stands_alone(tmp_path: Path):
+@pytest.mark.parametrize(("lora", "dtype"), [(LORA, "float32"), (None, "bfloat16")])
+def test_split_weights_are_saved_in_parts_and_published_whole_in_their_own_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora: dict | None, dtype: Literal["float32", "bfloat16"]
+):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     config = tmp_path / "fsdp2.yaml"
     config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
-    lora = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
-    train(spec_of(tmp_path, TrainingSettings(launch=str(config), processes=2, lora=lora)))
+    settings = TrainingSettings(launch=str(config), processes=2, lora=lora, dtype=dtype)
+    spec = spec_of(tmp_path, settings, bf16=dtype == "bfloat16")
+    with pytest.raises(ChildError, match="killed by SIGKILL"):
+        train(spec, kill_after_two_steps, "support.split_training")
+    assert (saved := last_checkpoint(spec.work))
+    for part in ("pytorch_model_fsdp_0", "optimizer_0"):
+        assert {file.name for file in (saved / part).glob("*.distcp")} == {"__0_0.distcp", "__1_0.distcp"}
+    train(spec, module="support.split_training")
+    log = (tmp_path / "training.log").read_text()
+    assert f"resuming from {saved.name}" in log
     there = load_file(Path(resolve_model("tiny")) / "model.safetensors")
     here = load_file(tmp_path / "checkpoint" / "model.safetensors")
     assert here.keys() == there.keys()
-    changed = {name for name in here if not here[name].equal(there[name])}
+    assert {str(weights.dtype) for weights in here.values()} == {f"torch.{dtype}"}
+    changed = {name for name in here if not here[name].equal(there[name].to(here[name].dtype))}
     assert changed
-    assert all("proj" in name for name in changed), "an adapter touches the linear layers only"
-    [off] = re.findall(r"differ by (\S+) nats", (tmp_path / "training.log").read_text())
-    assert float(off) < 1e-3
+    if lora:
+        assert all("proj" in name for name in changed), "an adapter touches the linear layers only"
+        [off] = re.findall(r"differ by (\S+) nats", log)
+        assert float(off) < 1e-3
