@@ -75,6 +75,10 @@ def check_training(settings: TrainingSettings) -> None:
     """ConfigError for an impossible launch, or an option of LoRA that envwright sets."""
     if "task_type" in (settings.lora or {}):
         raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
+    if settings.carry_optimizer and settings.lora is not None:
+        raise ConfigError(
+            "training.carry_optimizer: true, but each stage trains a new adapter; remove it or training.lora"
+        )
     if settings.launch is None:
         if settings.processes is not None:
             raise ConfigError(

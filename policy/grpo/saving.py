@@ -16,6 +16,7 @@ from envgen.environment import Environment
 from policy.chat.tokenizer import chat_tokens
 from policy.chat.transformers_model import load
 from policy.child import NOT_FINITE, WARNING, tell
+from policy.grpo.optimizer import save_optimizer
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
 
 SCORED = 8
@@ -118,6 +119,8 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
     partial = spec.work / "checkpoint.partial"
     if trainer.is_fsdp_enabled:  # else every process would write its part
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+    if spec.training.carry_optimizer:
+        save_optimizer(trainer, partial)
     if spec.training.lora is None:
         trainer.model.to(dtype)  # FSDP trains in float32 under autocast
         trainer.save_model(str(partial))

@@ -121,6 +121,9 @@ class TrainingSettings(Frozen, use_attribute_docstrings=True):
     """Seconds of a stage's steps: it ends with the step that reaches them."""
     save_minutes: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     """Minutes between two checkpoints of the trainer, the most that a crash costs. 0: one after each step."""
+    carry_optimizer: bool = False
+    """Whether a stage starts from the optimizer's state (Adam's moments) of the stage before; the schedule of
+    the learning rate starts anew. Each checkpoint gets larger by that state. Not with `lora`."""
     refill: float = Field(default=1.0, ge=1.0, le=16.0, allow_inf_nan=False)
     """Up to how many times the prompts of a step are answered so that groups without signal can be replaced
     by groups that have some. 1: none is replaced."""
@@ -220,7 +223,9 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
         "answers_together": _count(options, "generation_batch_size", together),
         "dtype": settings.dtype,
         "lora": settings.lora,
-        **settings.model_dump(include={"max_tokens", "max_seconds", "refill"}, exclude_none=True),
+        **settings.model_dump(
+            include={"max_tokens", "max_seconds", "refill", "carry_optimizer"}, exclude_none=True
+        ),
     }
 
 

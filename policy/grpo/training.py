@@ -28,6 +28,7 @@ from envgen.rows import instance_schema
 from policy.chat.transformers_model import load
 from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
 from policy.grpo.check import grpo_arguments
+from policy.grpo.optimizer import CarryOptimizer
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import Budget, ProgressLines, save
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
@@ -58,6 +59,7 @@ def train(spec: TrainSpec) -> None:
     if arguments.use_vllm:  # it knows the ends of the checkpoint's own files only
         arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
+    carry = [CarryOptimizer(Path(spec.parent))] if spec.training.carry_optimizer else []
     faults, failed = FaultCount(environment.space), list[dict[str, str]]()
     trainer = Trainer(
         model=model,
@@ -68,7 +70,7 @@ def train(spec: TrainSpec) -> None:
         resume=resume,
         settings=spec.training,
         processing_class=tokenizer,
-        callbacks=[ProgressLines(), Budget(spec.training)],
+        callbacks=[ProgressLines(), Budget(spec.training), *carry],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
     if trainer.accelerator.is_main_process:

@@ -25,6 +25,7 @@ from policy.grpo.train_spec import (
     last_checkpoint,
     note_resume,
     resumed_steps,
+    trainer_state,
 )
 
 pytestmark = pytest.mark.timeout(900)
@@ -69,6 +70,53 @@ def test_a_training_that_is_killed_again_and_again_ends_in_the_same_weights(tmp_
         trained(cut, killed_at=step)
     assert trained(cut) == trained(spec(tmp_path / "whole"))
     assert resumed_steps(cut.work) == steps
+
+
+def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes_nothing(tmp_path: Path):
+    training = TrainingSettings(save_minutes=0, carry_optimizer=True)
+    options = {**OPTIONS, "max_completion_length": 8, "warmup_steps": 2}
+
+    def stage(name: str, parent: Path | None = None) -> TrainSpec:
+        (tmp_path / name).mkdir()
+        spec = train_spec(tmp_path / name, draw_instances(8), training, **options)
+        return spec.model_copy(update={"parent": str(parent)} if parent else {})
+
+    def rates(spec: TrainSpec) -> list[float]:
+        return [entry["learning_rate"] for entry in trainer_state(spec.work / "checkpoint-3")["log_history"]]
+
+    trained(first := stage("first"))
+    parent = first.output / CHECKPOINT
+    before = torch.load(parent / "optimizer.pt")
+    trained(cut := stage("cut", parent), killed_at=1)
+    whole = stage("whole", parent)
+    assert trained(cut) == trained(whole)
+    after = torch.load(whole.output / CHECKPOINT / "optimizer.pt")
+    assert {float(state["step"]) for state in before.values()} == {3}
+    assert {float(state["step"]) for state in after.values()} == {6}
+    assert rates(whole) == rates(first)
+
+
+def test_the_state_of_an_optimizer_is_read_back_but_for_its_learning_rate(tmp_path: Path):
+    from policy.grpo.optimizer import CarryOptimizer, save_optimizer
+
+    def moved(rate: float, steps: int) -> SimpleNamespace:
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.AdamW(model.parameters(), rate)
+        for _ in range(steps):
+            model(torch.randn(4, 3)).sum().backward()
+            optimizer.step()
+        accelerator = SimpleNamespace(is_main_process=True)
+        return SimpleNamespace(model=model, optimizer=optimizer, accelerator=accelerator)
+
+    old, new = moved(0.1, 3), moved(0.2, 0)
+    save_optimizer(old, tmp_path)
+    weights = new.model.weight.clone()
+    CarryOptimizer(tmp_path).on_train_begin(None, TrainerState(), None, **vars(new))
+    for ours, theirs in zip(old.model.parameters(), new.model.parameters(), strict=True):
+        state = new.optimizer.state[theirs]
+        assert all(state[name].equal(value) for name, value in old.optimizer.state[ours].items())
+    assert new.optimizer.param_groups[0]["lr"] == 0.2
+    assert new.model.weight.equal(weights)
 
 
 def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):

@@ -193,6 +193,7 @@ def test_a_training_log_is_read_back_by_column(tmp_path: Path):
         ({"processes": 2}, "processes: 2 needs training.launch"),
         ({"launch": "one-gpu", "processes": 4}, "processes: 4, but training.launch one-gpu starts one"),
         ({"launch": "ddp", "processes": 1}, "processes: 1, but training.launch ddp is for several"),
+        ({"lora": {}, "carry_optimizer": True}, "carry_optimizer: true, but each stage trains a new adapter"),
         (
             {"lora": {"task_type": "CAUSAL_LM"}},
             "lora.task_type: envwright sets this option itself; remove it",
