@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from design_rule import PARTS, propose
 
+from engineer.bench.worlds import TRAPS, draw_world, space_of
 from engineer.context import DesignContext, StageRecord, letters_of
 from engineer.prompt import design_prompt
 from envgen.breakdown import Breakdown, Counts, Labelled
@@ -22,22 +23,31 @@ ANSWERS = 50, 200
 """Fewest and most answers of a stratum."""
 STAGES = 0.4, 0.4, 0.15, 0.05
 """How often one to four stages are done."""
+BENCH = 0.15
+"""Share of the questions that are of a world of EngineerBench."""
 BROKEN = 0.04
 """Share of the strata whose answers are mostly unreadable."""
 
 
 def lessons(seed: int, preset: Preset) -> Iterator[tuple[str, str]]:
     """Yield pairs of question and answer without end."""
-    return ((question, answer) for _, question, answer in drawn(seed, preset, CONTEXTS))
+    return ((question, answer) for _, question, answer in drawn(seed, preset, CONTEXTS, BENCH))
 
 
-def drawn(seed: int, preset: Preset, contexts: Sequence[str]) -> Iterator[tuple[DesignContext, str, str]]:
+def drawn(
+    seed: int, preset: Preset, contexts: Sequence[str], bench: float = 0.0
+) -> Iterator[tuple[DesignContext, str, str]]:
     """Yield made-up context, question and answer without end: half of the questions are of the space of the
-    preset, the others of some of its strata, with their knobs in other ranges."""
+    preset, the others of some of its strata, with their knobs in other ranges; a share is of worlds of
+    EngineerBench."""
     rng, facts = generator(seed, "lessons"), training_facts(preset)
     while True:
         for context in contexts:
-            made_up = random_context(rng, random_space(rng, preset.space), facts, "W" in letters_of(context))
+            labels = "W" in letters_of(context)
+            if rng.random() < bench:
+                made_up = bench_context(rng, labels)
+            else:
+                made_up = random_context(rng, random_space(rng, preset.space), facts, labels)
             edits, reason = propose(made_up)
             gate = "rollback" if rng.random() < 0.3 else "off"
             yield made_up, design_prompt(made_up, context, gate), answer_text(reason, edits)
@@ -76,15 +86,31 @@ def _other_range(rng: np.random.Generator, knob: Knob) -> Knob:
     return knob.model_copy(update={"low": low, "high": high, "default": low})
 
 
+def bench_context(rng: np.random.Generator, labels: bool) -> DesignContext:
+    """Return a made-up context in the space of a world that no bench draws, with what the bench tells."""
+    space = space_of(draw_world(str(rng.choice([*TRAPS])), int(rng.integers(10**6, 10**7))))
+    facts = {"algorithm": "GRPO", "reward": {"valid": 1.0}}
+    made_up = random_context(rng, space, facts, labels, (6, 40))
+    told = [
+        record.model_copy(update={"change": {}, "zero_variance": {}})
+        for record in (*made_up.history, made_up.current)
+    ]
+    return made_up.model_copy(update={"current": told[-1], "history": tuple(told[:-1]), "epochs": 1.0})
+
+
 def random_context(
-    rng: np.random.Generator, space: Space, facts: dict[str, object], labels: bool
+    rng: np.random.Generator,
+    space: Space,
+    facts: dict[str, object],
+    labels: bool,
+    answers: tuple[int, int] = ANSWERS,
 ) -> DesignContext:
     """Return a made-up context after one to four stages."""
     records = [
         StageRecord(
             stage=stage,
             config=_config(rng, space),
-            breakdown=_breakdown(rng, space, labels),
+            breakdown=_breakdown(rng, space, labels, answers),
             zero_variance={name: float(rng.beta(2, 2)) for name in space.names},
             change={name: _change(rng) for name in space.names},
         )
@@ -130,13 +156,13 @@ def _value(rng: np.random.Generator, knob: Knob) -> float:
     return knob.clamped(round(knob.low + float(steps) * knob.step, 6))
 
 
-def _breakdown(rng: np.random.Generator, space: Space, labels: bool) -> Breakdown:
+def _breakdown(rng: np.random.Generator, space: Space, labels: bool, answers: tuple[int, int]) -> Breakdown:
     """Valid rates mostly fall from stratum to stratum, between two ends that are drawn first."""
     low, high = np.sort(rng.uniform(0, 1, 2))
     rates = np.sort(rng.uniform(low, high, len(space.strata)))[::-1] + rng.normal(0, 0.05, len(space.strata))
     strata = {}
     for stratum, rate in zip(space.strata, np.clip(rates, 0, 1), strict=True):
-        broken, n = rng.random() < BROKEN, int(rng.integers(ANSWERS[0], ANSWERS[1] + 1))
+        broken, n = rng.random() < BROKEN, int(rng.integers(answers[0], answers[1] + 1))
         valid = int(rng.binomial(n, 0.02 if broken else rate))
         kinds = [name for name in space.categories if name != space.fault]
         weights = np.where(np.arange(len(kinds)) == 0, 0.9 if broken else 0.03, 0.1)
