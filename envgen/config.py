@@ -46,10 +46,12 @@ class EnvConfig(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "strata" in value or len(value) != 1:
+        if not isinstance(value, dict) or len(value) != 1:
             return value
         ((key, parts),) = value.items()
         if not isinstance(key, str) or not isinstance(parts, dict):
+            return value
+        if key == "strata" and all(isinstance(name, str) for name in parts):  # as the model has them
             return value
         strata = {}
         for name, part in parts.items():

@@ -56,6 +56,13 @@ class Source(NamedTuple):
     seed: int
     stage: int = 0
     purpose: str = "train"
+    used: tuple[str, ...] = ()
+    """Ids that earlier stages trained on, of an environment with `capacity`; they are drawn last."""
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """Path of the random numbers."""
+        return self[:3]
 
 
 class Sample(NamedTuple):
@@ -120,9 +127,9 @@ class Environment:
         ShortageError with the instances if there are too few.
         """
         kind = self.space[stratum]
-        rng, seen, instances = generator(*source, stratum), set(held_out), []
+        rng, seen, instances = generator(*source.key, stratum), set(held_out), []
         exhausted: list[dict[str, float]] = []
-        for values in _spread(kind.knobs, knobs, count, generator(*source, stratum, "knobs")):
+        for values in _spread(kind.knobs, knobs, count, generator(*source.key, stratum, "knobs")):
             labels = {knob.label.name for knob in kind.knobs if knob.label and values[knob.name]}
             for _ in range(MAX_REDRAWS if values not in exhausted else 0):
                 instance = self._generate_one(stratum, values, rng)
@@ -148,6 +155,10 @@ class Environment:
 
     def check(self, config: EnvConfig, count: int) -> None:
         """Raise SamplingError for a config of the space that cannot give `count` instances."""
+
+    def capacity(self, stratum: str) -> int | None:
+        """Return the number of rows of a stratum, for instances from a table; None for a generator."""
+        return None
 
     def reserved(self) -> frozenset[str]:
         """Return ids that no data set may hold, such as the ids of a benchmark."""

@@ -34,6 +34,10 @@ class ShortageError(SamplingError):
         self.instances = instances
 
 
+class UnreadableError(EnvwrightError):
+    """An answer holds nothing that a scorer could compare."""
+
+
 class SolverError(EnvwrightError):
     """A problem is too large to decide."""
 

@@ -78,6 +78,7 @@ ENVIRONMENTS = Registry(
     kind=Environment,
     ours={
         DEFAULT: "envgen.mapf.environment:MapfFrozenLake",
+        "dataset": "envgen.table.environment:DatasetEnvironment",
         "module": "envgen.module.environment:ModuleEnvironment",
         "reasoning-gym": "envgen.reasoning_gym:ReasoningGym",
         "sums": "envgen.sums:Sums",

@@ -4,6 +4,7 @@ from typing import Any
 
 from envgen.config import EnvConfig
 from envgen.environment import Source
+from envgen.files import digest
 from envgen.sampling import sample
 from infra.runs.files import CONFIG, TEST, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
@@ -45,9 +46,17 @@ def make_test(run: Run, stage: None, validation: Stored) -> None:
     run.write(TEST, instances, None, preset.prompt_style, origin, preset.environment)
 
 
+def _used(run: Run, stage: int) -> tuple[str, ...]:
+    """Ids of what earlier stages trained on, once for each, where the environment is a table."""
+    if all(run.preset.task.capacity(name) is None for name in run.preset.space.names):
+        return ()
+    return tuple(instance.id for earlier in range(stage) for instance in run.read(TRAIN_DATA, earlier))
+
+
 def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
-    seed = run.preset.stage_seed(stage)
-    return {"instances": run.preset.instances, **_environment(run), "seed": seed, "stage": stage}
+    seed, used = run.preset.stage_seed(stage), _used(run, stage)
+    drawn = {"instances": run.preset.instances, **_environment(run), "seed": seed, "stage": stage}
+    return {**drawn, "used": digest(used)} if used else drawn
 
 
 @step("generate", TRAIN_DATA, CONFIG, decides=_draw)
@@ -60,7 +69,7 @@ def generate(run: Run, stage: int, config: EnvConfig, validation: Stored, test: 
         preset.task,
         config,
         preset.instances,
-        Source(seed, stage),
+        Source(seed, stage, used=_used(run, stage)),
         preset.task.reserved().union(instance.id for instance in judged),
         lambda line: log.info("stage %d: %s", stage, line),
     )

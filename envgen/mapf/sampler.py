@@ -129,7 +129,7 @@ def draw_boards(size: int, agents: int, holes: int, source: Source, first: int, 
     orders, picks = [], []
     for shard in range(first // SHARD_DRAWS, -(-(first + count) // SHARD_DRAWS)):
         part = slice(max(0, first - shard * SHARD_DRAWS), first + count - shard * SHARD_DRAWS)
-        cell_keys, goal_keys = _random_keys(*source, size, agents, shard, free)
+        cell_keys, goal_keys = _random_keys(*source.key, size, agents, shard, free)
         orders.append(cell_keys[part].argsort(axis=1))
         picks.append(goal_keys[part].argsort(axis=1)[:, :agents])
     order, pick = np.concatenate(orders), np.concatenate(picks)

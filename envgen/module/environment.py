@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envgen.environment import Environment, Instance, Verdict
-from envgen.errors import ConfigError
+from envgen.errors import ConfigError, UnreadableError
 from envgen.frozen import Frozen
 from envgen.module.worker import GeneratorError, Limits, Worker
 from envgen.space import Space, Stratum
@@ -82,7 +82,7 @@ class WorkerEnvironment(Environment):
 
     def judge_answers(self, instances: Sequence[Instance], answers: Sequence[str]) -> list[Verdict]:
         """Return a verdict for each answer; stop to score at the deadline of the batch."""
-        limit, start = self.worker.limits.batch_seconds, time.monotonic()
+        limit, start = self.options.limits.batch_seconds, time.monotonic()
         late = f"the answers of one call took more than {limit:g} s; raise limits.batch_seconds"
         return [
             self.judge_one(*pair) if time.monotonic() - start < limit else self._fault(late)
@@ -96,7 +96,9 @@ class WorkerEnvironment(Environment):
         if not answer or len(answer) > MAX_ANSWER:
             return _failed("no_answer", f"more than {MAX_ANSWER} characters" if answer else "nothing")
         try:
-            score = self.worker.call("score", instance.payload["entry"], answer)
+            score = self.score(instance, answer)
+        except UnreadableError as error:
+            return _failed("no_answer", str(error))
         except GeneratorError as error:
             return self._fault(str(error))
         if not isinstance(score, bool | int | float) or not 0 <= score <= 1 + 1e-9:
@@ -105,6 +107,11 @@ class WorkerEnvironment(Environment):
             return Verdict(valid=True, terms={"partial": 1.0})
         category = "near_miss" if score > 0 else "wrong"
         return _failed(category, f"score {score:.2f}, reference {instance.answer[:200]}", float(score))
+
+    def score(self, instance: Instance, answer: str) -> Any:
+        """Return what the scorer says of an answer; GeneratorError if it fails, UnreadableError if the answer
+        holds nothing to compare."""
+        return self.worker.call("score", instance.payload["entry"], answer)
 
     def _fault(self, problem: str) -> Verdict:
         return _failed(SCORER_FAILED, f"{self.source}: score: {problem}")

@@ -18,6 +18,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
@@ -27,6 +28,11 @@ from envgen.space import Knob, Stratum
 
 def open_file(path: str, sha256: str | None = None) -> "Generator":
     """Return the generator of a file; ValueError if its digest is not `sha256`, or it lacks a part."""
+    return Generator(*load_file(path, sha256))
+
+
+def load_file(path: str, sha256: str | None) -> tuple[ModuleType, str]:
+    """Return the module of a file, and its digest; ValueError if that is not `sha256`."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     if sha256 and digest != sha256:
         raise ValueError("the file changed since the run began; put it back, or begin another run")
@@ -37,7 +43,7 @@ def open_file(path: str, sha256: str | None = None) -> "Generator":
     # Dataclasses and pydantic look up names of annotations there.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return Generator(module, digest)
+    return module, digest
 
 
 def textual_identity(question: str) -> str:

@@ -91,7 +91,7 @@ class Worker:
             self._exchange(b"", START_SECONDS)
         except GeneratorError as error:
             self._stop()
-            raise ConfigError(f"the generator cannot be loaded: {error}") from None
+            raise ConfigError(f"generator or scorer cannot be loaded: {error}") from None
 
     def _exchange(self, request: bytes, seconds: float) -> Any:
         """Send a request and return the value of its reply; GeneratorError after `seconds` at most."""

@@ -4,10 +4,11 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from envgen import table
 from envgen.errors import ConfigError
 from envgen.files import write_text
 from envgen.module import skeleton
@@ -97,9 +98,13 @@ def _own_preset(name: str, source: str) -> str:
 
 @new.command("environment")
 def new_environment(
-    name: Annotated[str, typer.Argument(help="Name of the generator: letters, digits and underscores.")],
+    name: Annotated[str, typer.Argument(help="Name of the files: letters, digits and underscores.")],
+    kind: Annotated[
+        Literal["generator", "dataset"],
+        typer.Option(help="A generator in NAME.py, or a data set in NAME.jsonl, of 60 rows."),
+    ] = "generator",
 ) -> None:
-    """Write NAME.py, a commented generator that passes the check, and NAME.yaml, a preset that runs on it.
+    """Write a generator, NAME.py, or a data set, NAME.jsonl, and NAME.yaml, a preset that runs on it.
 
     Example: `envwright new environment riddles`
     """
@@ -108,13 +113,18 @@ def new_environment(
             f"{name!r}: is no free name for a Python file; use small letters, digits and underscores, "
             "and no name of an installed module"
         )
-    code, preset = Path(f"{name}.py"), Path(f"{name}.yaml")
-    _check_free(code)
+    source = Path(skeleton.__file__)
+    remedy = f"change its parts 1 to 5, then 'envwright check {name}.py'"
+    if kind == "dataset":
+        source = Path(table.__file__).with_name("skeleton.jsonl")
+        remedy = "put your rows there, and name its columns in the preset"
+    file, preset = Path(f"{name}{source.suffix}"), Path(f"{name}.yaml")
+    _check_free(file)
     _check_free(preset)
-    write_text(code, Path(skeleton.__file__).read_text(encoding="utf-8"))
-    template = Path(skeleton.__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    write_text(file, source.read_text(encoding="utf-8"))
+    template = source.with_suffix(".yaml").read_text(encoding="utf-8")
     write_text(preset, template.replace("NAME", name))
-    say(f"{code}: change its parts 1 to 5, then 'envwright check {code}'")
+    say(f"{file}: {remedy}")
     say(f"{preset}: 'envwright run ./{preset}' trains on it")
 
 

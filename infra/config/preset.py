@@ -19,7 +19,7 @@ from envgen.seeds import Seed
 from envgen.space import Space
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
-from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
+from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec, check_capacity
 from infra.config.settings import Stem
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import is_simulated, max_positions, prompt_tokens
@@ -207,6 +207,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
             parts += preset.test.like(preset.validation).parts(preset.space, "test")
         for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
             preset.task.check(config, count)
+        drawn = preset.validation, preset.test, preset.default_config, preset.instances
+        check_capacity(preset.task, *drawn)
         preset.check_lengths()
         if is_simulated(preset.model) and asks(preset.engineer.name):
             raise ConfigError(

@@ -184,6 +184,26 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
         raise ConfigError(f"test.file: {path}: {problem}")
 
 
+def check_capacity(
+    environment: Environment, validation: ValidationSpec, test: TestSpec | None, config: EnvConfig, count: int
+) -> None:
+    """ConfigError for a stratum of a table with fewer rows than validation set, test set and stage 0 need."""
+    sizes = {"validation": validation.parts(environment.space)}
+    if test and not (test.file or test.suite):
+        sizes["test"] = test.like(validation).parts(environment.space, "test")
+    for name, trained in config.counts(count).items():
+        needs = {
+            part: sum(size for _, config, size in parts if name in config.strata)
+            for part, parts in sizes.items()
+        }
+        capacity, needed = environment.capacity(name), sum(needs.values()) + trained
+        if capacity is not None and needed > capacity:
+            uses = ", ".join(f"{size} for {part}" for part, size in {**needs, "stage 0": trained}.items())
+            problem = f"has {capacity} rows, and needs {needed}: {uses}"
+            remedy = "lower validation.instances, test.instances, instances or its data_ratio"
+            raise ConfigError(f"{environment.space.label(name)}: {problem}; {remedy}")
+
+
 def _suite(environment: Environment) -> list[Any]:
     """Return the instances of the benchmark suite that the environment reserves, in strata of its space."""
     items = environment.benchmark.suite() if environment.benchmark else []

@@ -95,9 +95,11 @@ def _write_package(
     inside, here = folder / module, Path(envgen.__file__).parent
     shutil.copytree(here, inside / "vendor" / "envgen", ignore=shutil.ignore_patterns("__pycache__"))
     if file := environment.file:
-        # A generator of the user goes along; its path starts from the package.
-        shutil.copy(file, inside / Path(file).name)
-        about["environment"]["options"]["file"] = Path(file).name
+        # A file of the user goes along; its path starts from the package.
+        shutil.copy(file, inside / file.name)
+        for name, value in about["environment"]["options"].items():
+            if isinstance(value, str):
+                about["environment"]["options"][name] = value.replace(str(file), file.name)
     for part, lines in rows.items():
         write_text(inside / f"{part}.jsonl", "".join(canonical_json(line) + "\n" for line in lines))
     write_json(inside / "about.json", about)
