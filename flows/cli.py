@@ -16,6 +16,7 @@ try:
     from flows.commands.benchmark_cli import benchmark
     from flows.commands.engineers_cli import engineers
     from flows.commands.new_cli import check, new, presets
+    from flows.commands.profile_cli import profile
     from flows.commands.run_cli import compare, run
     from flows.commands.runs_cli import export, report, runs, show
     from flows.commands.serve_cli import serve
@@ -29,7 +30,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run, approve, reject),
     "Look": (runs, show, report),
     "Compare": (compare, benchmark),
-    "Prepare": (presets, check, warmstart),
+    "Prepare": (presets, check, profile, warmstart),
     "Data": (export,),
     "Serve": (serve,),
 }

@@ -51,10 +51,10 @@ HOSTILE += ["\n", " ", "\x00", "\u0663"]
 @pytest.mark.parametrize("name", READERS)
 def test_hostile_answers_are_read_in_bounded_time(name: str) -> None:
     for text in [part * (20_000 // len(part)) for part in HOSTILE]:
-        begin = time.monotonic()
+        begin = time.process_time()
         with suppress(UnreadableError):
             READERS[name](text)
-        assert time.monotonic() - begin < 1, text[:20]
+        assert time.process_time() - begin < 1, text[:20]
 
 
 def opened(folder: Path) -> DatasetEnvironment:
