@@ -135,4 +135,4 @@ def test_a_question_and_its_answer_fit_a_context_of_1024_tokens_at_stage_30(cont
     asked = design_prompt(late_context(previous_rationale="3x3 97% valid: 2 parts of data. " * 8), context)
     tokens = prompt_tokens("tiny", asked)
     assert tokens is not None
-    assert 100 < tokens <= 1024 - 224
+    assert 100 < tokens <= 1024 - 192
