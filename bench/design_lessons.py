@@ -91,11 +91,11 @@ def bench_context(rng: np.random.Generator, labels: bool) -> DesignContext:
     space = space_of(draw_world(str(rng.choice([*TRAPS])), int(rng.integers(10**6, 10**7))))
     facts = {"algorithm": "GRPO", "reward": {"valid": 1.0}}
     made_up = random_context(rng, space, facts, labels, (6, 40))
-    told = [
+    records = [
         record.model_copy(update={"change": {}, "zero_variance": {}})
         for record in (*made_up.history, made_up.current)
     ]
-    return made_up.model_copy(update={"current": told[-1], "history": tuple(told[:-1]), "epochs": 1.0})
+    return made_up.model_copy(update={"current": records[-1], "history": tuple(records[:-1]), "epochs": 1.0})
 
 
 def random_context(

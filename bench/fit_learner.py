@@ -6,7 +6,7 @@ COMPARISON is the folder of a comparison with a test set. For each stage and str
 of the valid rate, over validation and test set, is set against the step that `policy.simulated` expects:
 rate x steps x learning rate x sum over strata o of transfer^distance x share_o x the mean standard deviation
 of the rewards of a group at the rate before. Rate and transfer are fitted by least squares on all seeds but
-the last ones; on those the rank correlation of the predicted and the recorded changes is told.
+the last ones; on those the rank correlation of the predicted and the recorded changes is printed.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def rates(folder: Path, names: tuple[str, ...]) -> np.ndarray:
 def stages(run: Path) -> list[Stage]:
     """Return the stages that a run trained itself."""
     preset = Preset.model_validate(json.loads((run / "curriculum.json").read_text())["preset"])
-    names, before, found = preset.space.names, rates(run / "start", preset.space.names), []
+    names, before, result = preset.space.names, rates(run / "start", preset.space.names), []
     prompts = deciding_options(preset.trl, preset.training, 1)["answers_a_step"] // group_size(preset.trl)
     steps = preset.instances * preset.epochs / prompts
     for number in range(preset.stages):
@@ -58,9 +58,9 @@ def stages(run: Path) -> list[Stage]:
         config = json.loads((folder / "config.json").read_text())
         shares = np.array([part["data_ratio"] for part in next(iter(config.values())).values()])
         units = steps * float(preset.trl["learning_rate"]) / 1e-4
-        found.append(Stage(preset.seed, units, shares, before, after))
+        result.append(Stage(preset.seed, units, shares, before, after))
         before = after
-    return found
+    return result
 
 
 def predicted(stage: Stage, rate: float, transfer: float) -> np.ndarray:
@@ -82,10 +82,10 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=2, help="seeds that are not fitted")
     options = parser.parse_args()
     runs = [file.parent for file in sorted(options.comparison.glob("*/curriculum.json"))]
-    found = [stage for run in runs if not run.name.startswith("shared") for stage in stages(run)]
-    seeds = sorted({stage.seed for stage in found})
-    fitted = [stage for stage in found if stage.seed in seeds[: -options.held_out]]
-    others = [stage for stage in found if stage.seed in seeds[-options.held_out :]]
+    recorded = [stage for run in runs if not run.name.startswith("shared") for stage in stages(run)]
+    seeds = sorted({stage.seed for stage in recorded})
+    fitted = [stage for stage in recorded if stage.seed in seeds[: -options.held_out]]
+    others = [stage for stage in recorded if stage.seed in seeds[-options.held_out :]]
 
     def residuals(values: np.ndarray) -> np.ndarray:
         return np.concatenate([predicted(stage, *values) - change(stage) for stage in fitted])

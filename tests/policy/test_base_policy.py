@@ -78,13 +78,6 @@ def test_it_designs_boards_for_the_sizes_that_are_solved_half_of_the_time(base, 
     assert designed(base, load_preset("tiny").space, modules) >= 0.95
 
 
-@slow
-@needs_reasoning_gym
-@pytest.mark.parametrize("modules", ["V6", "V6W"])
-def test_it_designs_puzzles_that_are_solved_half_of_the_time(solver, modules: str):
-    assert designed(solver, load_preset("tiny-puzzles").space, modules) >= 0.85
-
-
 def designed(model: TransformersModel, space: Space, modules: str) -> float:
     """Return the share of answers to unseen design questions that give most data to the stratum whose valid
     rate is nearest one half."""
