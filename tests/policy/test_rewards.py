@@ -14,6 +14,7 @@ from envgen.mapf.space import Options
 from envgen.mapf.verifier import Verdict, verify
 from envgen.registry import EnvironmentSpec
 from policy.grpo.rewards import RewardWeights, reward_functions, terms
+from policy.grpo.train_log import some_failed
 
 INSTANCES = draw_instances()
 ENVIRONMENT = USUAL.load()
@@ -101,6 +102,26 @@ def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
     assert valid_term(completions=conversation, index=ROWS[1:2]) == [1.0]
     conversation[0][0]["content"] = "nothing"
     assert valid_term(completions=conversation, index=ROWS[1:2]) == [0.0]
+
+
+def test_what_is_judged_invalid_is_kept_once_with_the_ends_of_question_and_answer():
+    failed = list[dict[str, str]]()
+    every = reward_functions(ENVIRONMENT, RewardWeights(), FaultCount(ENVIRONMENT.space), INSTANCES, failed)
+    prompts = [[{"role": "user", "content": f"{'x' * 999} board {row}"}] for row in ROWS]
+    texts = ["long " * 999 + "end", *(optimal(i) for i in INSTANCES[1:])]
+    for function in every:
+        function(completions=texts, index=ROWS, prompts=prompts)
+    [entry] = failed
+    assert entry["stratum"] == INSTANCES[0].stratum
+    assert entry["question"].endswith("x board 0")
+    assert entry["answer"].endswith("long end")
+    assert max(map(len, entry.values())) <= 300
+    assert entry["verdict"] == verify(INSTANCES[0], texts[0]).detail
+
+
+def test_the_last_two_failed_answers_of_each_stratum_are_kept():
+    rows = [{"stratum": name, "answer": str(place)} for place, name in enumerate("aabbaab")]
+    assert [row["answer"] for row in some_failed(rows)] == ["3", "4", "5", "6"]
 
 
 def test_as_many_answers_as_boards_are_needed():

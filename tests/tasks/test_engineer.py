@@ -43,7 +43,8 @@ def run(tmp_path: Path) -> Run:
             {"stratum": name, "answers": 8, "advantage": value, "valid": 0.5, "zero_variance": 0}
             for name, value in advantages.items()
         ]
-        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": strata, "failed": []}
+        failed = [{"stratum": "3", "question": "?", "answer": f"of stage {stage}", "verdict": "no plan"}]
+        row = dict.fromkeys(TRAIN_LOG_SCHEMA.names, 0) | {"strata": strata, "failed": failed}
         write_table(run.path(TRAINING_LOG, stage), pa.Table.from_pylist([row], schema=TRAIN_LOG_SCHEMA))
     run.write(CONFIG, run.preset.default_config, 0)
     return run
@@ -147,6 +148,11 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
     assert (run.folder(1) / last).exists()
     assert not ask(run, 1).reused
     assert values(run, 1) == pytest.approx(VALUES[1])
+
+
+def test_the_engineer_may_read_failed_answers_of_the_stage_that_was_trained(run: Run):
+    [example] = design_context(run, 1, run.read(BREAKDOWN, 1)).examples
+    assert (example.stratum, example.answer, example.verdict) == ("3", "of stage 1", "no plan")
 
 
 def test_the_training_facts_of_a_preset_are_plain_values_without_paths_or_secrets():
