@@ -80,7 +80,7 @@ USAGE = [
 ]
 PRESETS = [  # one of a kind; all mistakes are in tests/infra
     ("run tinny", "tinny: no such preset; did you mean tiny? the shipped ones are"),
-    ("run micro --context V9", "error: engineer.context: context 'V9': expected one of V1"),
+    ("run micro --context V9", "error: engineer.context: Value error, context 'V9': expected one of V1"),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
     ("run micro --set trl.top_k=5", "error: trl.top_k: envwright sets this option itself"),
     ("run micro --set instances", "--set 'instances': expected KEY=VALUE"),
