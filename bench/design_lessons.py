@@ -17,21 +17,19 @@ from envgen.space import Knob, Space
 from infra.config.preset import Preset
 from infra.runs.context import training_facts
 
-CONTEXTS = ("V1", "V2", "V3", "V4", "V5", "V6", "V6W", "FW", "V6W", "FGHSTW")
+CONTEXTS = ("V1", "V6W", "V3", "V6W", "V5", "V6W", "V6", "V6W", "FW", "V6W", "FGHSTW", "V6W")
 """Contexts of the questions, in turn. What one does not show, the rule does not know either."""
 ANSWERS = 50, 200
 """Fewest and most answers of a stratum."""
 STAGES = 0.4, 0.4, 0.15, 0.05
 """How often one to four stages are done."""
-BENCH = 0.15
-"""Share of the questions that are of a world of EngineerBench."""
 BROKEN = 0.04
 """Share of the strata whose answers are mostly unreadable."""
 
 
-def lessons(seed: int, preset: Preset) -> Iterator[tuple[str, str]]:
-    """Yield pairs of question and answer without end."""
-    return ((question, answer) for _, question, answer in drawn(seed, preset, CONTEXTS, BENCH))
+def lessons(seed: int, preset: Preset, bench: float) -> Iterator[tuple[str, str]]:
+    """Yield pairs of question and answer without end, see `drawn`."""
+    return ((question, answer) for _, question, answer in drawn(seed, preset, CONTEXTS, bench))
 
 
 def drawn(

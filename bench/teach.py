@@ -1,6 +1,6 @@
 """Teach a shipped policy instances of its preset and design questions, from the weights that it has.
 
-    python bench/teach.py tiny OUTPUT [--steps 2000] [--designs 3] [--learning-rate 0.5]
+    python bench/teach.py tiny OUTPUT [--start FOLDER] [--steps 2000] [--bench 0]
 
 Supervised learning on references that are never repeated, and on answers of `design_rule`; every
 `--designs`-th batch is of design questions. The tokenizer gets a token for each piece of text that is
@@ -109,13 +109,18 @@ def _config(key: str, shares: dict[str, float], knobs: dict[str, dict[str, float
 class Batches(IterableDataset):
     """Batches of questions with their answers, drawn in the process that iterates."""
 
-    def __init__(self, name: str, steps: int, every: int, seed: int) -> None:
-        self.name, self.steps, self.every, self.seed = name, steps, every, seed
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.name, self.steps, self.every = options.preset, options.steps, options.designs
+        self.seed, self.bench = options.seed, options.bench
 
     def __iter__(self) -> Iterator[list[tuple[str, str]]]:
         torch.set_num_threads(1)
         preset = load_preset(self.name)
-        unseen, designs, chunk = held_out(preset), lessons(self.seed, preset), list[list[tuple[str, str]]]()
+        unseen, designs, chunk = (
+            held_out(preset),
+            lessons(self.seed, preset, self.bench),
+            list[list[tuple[str, str]]](),
+        )
         asked = list[list[tuple[str, str]]]()
         for number in range(self.steps):
             if number % self.every == self.every - 1:
@@ -218,6 +223,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--designs", type=int, default=3)
     parser.add_argument("--learning-rate", type=float, default=0.5)
+    parser.add_argument("--bench", type=float, default=0.0, help="share of questions of EngineerBench")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=int, default=0, help="design questions; teach nothing")
     options = parser.parse_args()
@@ -226,7 +232,7 @@ def main() -> None:
         return report(str(options.output), load_preset(options.preset), options.report)
     folder, preset = options.start or resolve_model(options.preset), load_preset(options.preset)
     model, old = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    texts = [text for pair in islice(lessons(10**6, preset), READ) for text in pair]
+    texts = [text for pair in islice(lessons(10**6, preset, options.bench), READ) for text in pair]
     tokenizer = extended(old, texts)
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
@@ -241,7 +247,7 @@ def main() -> None:
         return min(1, (step + 1) / 100, max(0.02, 2 * (1 - step / options.steps)))
 
     schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
-    batches = Batches(options.preset, options.steps, options.designs, options.seed)
+    batches = Batches(options)
     loader = DataLoader(batches, batch_size=None, num_workers=1, prefetch_factor=32)
     begin, losses = time.monotonic(), {True: 0.0, False: 0.0}
     for number, batch in enumerate(loader):

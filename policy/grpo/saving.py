@@ -1,7 +1,8 @@
 """What a training child tells while it trains, and the checkpoint that it writes afterwards."""
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import torch
 from accelerate.utils import broadcast_object_list
 from peft import PeftModel
+from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainerState
 
 from envgen.dataset import read_dataset
 from envgen.environment import Environment
+from envgen.files import write_json
 from policy.chat.tokenizer import chat_tokens
 from policy.chat.transformers_model import load
 from policy.child import NOT_FINITE, WARNING, tell
@@ -122,8 +125,11 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
     if spec.training.carry_optimizer:
         save_optimizer(trainer, partial)
     if spec.training.lora is None:
-        trainer.model.to(dtype)  # FSDP trains in float32 under autocast
         trainer.save_model(str(partial))
+        if trainer.is_fsdp_enabled and trainer.accelerator.is_main_process:
+            # FSDP trains in float32 under autocast, and takes tied weights for two.
+            tied = trainer.model._tied_weights_keys if trainer.model.config.tie_word_embeddings else ()
+            _cast(partial, dtype, tied or ())
     else:
         scored = score_references(trainer, tokenizer, environment, spec)
         adapter = spec.work / "adapter"
@@ -134,6 +140,15 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
     if trainer.accelerator.is_main_process:
         (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle of paths on this machine
     return partial
+
+
+def _cast(checkpoint: Path, dtype: torch.dtype, without: Collection[str]) -> None:
+    """Write the weights of a checkpoint in another type, and leave some out."""
+    for file in checkpoint.glob("*.safetensors"):
+        weights = {name: part.to(dtype) for name, part in load_file(file).items() if name not in without}
+        save_file(weights, file, {"format": "pt"})
+    config = json.loads((checkpoint / "config.json").read_bytes())
+    write_json(checkpoint / "config.json", config | {"dtype": str(dtype).removeprefix("torch.")})
 
 
 def merge_adapter(

@@ -29,7 +29,7 @@ def test_an_unknown_environment_is_answered_with_the_known_ones(
     with pytest.raises(
         ConfigError,
         match=r"environment.name: there is no environment 'sum'; did you mean 'sums'\? "
-        "known are mapf-frozenlake, module, reasoning-gym, sums",
+        "known are mapf-frozenlake, dataset, module, reasoning-gym, sums",
     ):
         ENVIRONMENTS.load("sum")
 

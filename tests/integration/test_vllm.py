@@ -78,7 +78,7 @@ def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_cal
     here = TransformersModel("tiny", dtype="float32")
     board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
     other = ask("Solve 4x4.")
-    question = ask(design_prompt("V6", random_context(np.random.default_rng(0), MICRO.space), "compact"))
+    question = ask(design_prompt(random_context(np.random.default_rng(0), MICRO.space), "V6"))
     schema = Sampling(max_tokens=160, json_schema=answer_schema(MICRO.space))
     try:
         greedy = Sampling(max_tokens=40)

@@ -83,7 +83,7 @@ def designed(model: TransformersModel, space: Space, modules: str) -> float:
     rate is nearest one half."""
     rng = generator(8, "unseen designs")
     contexts = [random_context(rng, space) for _ in range(40)]
-    sampling = Sampling(max_tokens=256, json_schema=answer_schema(space))
+    sampling = Sampling(max_tokens=192, json_schema=answer_schema(space))
     questions = [ask(design_prompt(context, modules)) for context in contexts]
     right = 0
     for context, completion in zip(contexts, model.complete(questions, sampling), strict=True):

@@ -61,6 +61,7 @@ def trainer_of(model: Any, tokenizer: Any, folder: Path) -> Any:
         processing_class=tokenizer,
         resume=None,
         settings=TrainingSettings(),
+        failed=[],
     )
 
 

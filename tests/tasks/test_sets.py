@@ -94,7 +94,7 @@ def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_an
             assert run.read(file, number) == plain.read(file, number)
         contexts = [design_context(each, number, each.read(BREAKDOWN, number)) for each in (run, plain)]
         assert contexts[0] == contexts[1]
-        prompts = [design_prompt("V6", context, "full") for context in contexts]
+        prompts = [design_prompt(context, "V6") for context in contexts]
         assert prompts[0] == prompts[1]
         answered = sum(rollout.completion_tokens for rollout in run.read(TEST_ROLLOUTS, number))
         assert run.read(MANIFEST, number)["tokens"]["test"] == answered
