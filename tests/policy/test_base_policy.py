@@ -73,9 +73,9 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
 
 
 @slow
-@pytest.mark.parametrize("modules", ["V1", "V6", "V6W"])
-def test_it_designs_boards_for_the_sizes_that_are_solved_half_of_the_time(base, modules: str):
-    assert designed(base, load_preset("tiny").space, modules) >= 0.95
+@pytest.mark.parametrize(("modules", "share"), [("V1", 0.95), ("V6", 0.95), ("V6W", 0.9)])
+def test_it_designs_boards_for_the_sizes_that_are_solved_half_of_the_time(base, modules: str, share: float):
+    assert designed(base, load_preset("tiny").space, modules) >= share
 
 
 def designed(model: TransformersModel, space: Space, modules: str) -> float:
