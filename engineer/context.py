@@ -46,7 +46,7 @@ class FailedAnswer(Frozen):
     answer: str
     """End of the completion."""
     verdict: str
-    """Failure category, and what was wrong."""
+    """What was wrong, in a sentence; else the failure category."""
 
 
 class DesignContext(Frozen):

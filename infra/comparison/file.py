@@ -49,8 +49,8 @@ class ArmSpec(Frozen):
     """What an arm changes."""
 
     engineer: str = ""
-    """Its engineer, or `engineer:context` with a context; the path of a function starts from the
-    folder of the file. Left out: the engineer that the arm is named after, else the preset's."""
+    """Its engineer, as `frontier`, or with its context, as `checkpoint:V1`; the path of a function starts
+    from the folder of the file. Left out: the engineer that the arm is named after, else the preset's."""
     set: Settings = {}
     """Fields of the preset, as `--set` takes them."""
 

@@ -22,7 +22,7 @@ def said(letter: str, context: DesignContext) -> str:
     return module_text(letter, context)
 
 
-def known() -> DesignContext:
+def full_context() -> DesignContext:
     return measured_context().model_copy(update={"examples": (EXAMPLE,)})
 
 
@@ -42,15 +42,15 @@ def late_context(**fields: object) -> DesignContext:
 @pytest.mark.parametrize("context", [*NAMED, *MODULES, *map("".join, combinations("FWEGHSTD", 7))])
 def test_a_context_shows_its_modules_and_no_other(context: str):
     letters = letters_of(context)
-    shown = [
+    names = [
         "HD" if letter == "H" and "D" in letters else letter for letter in "FWEGHST" if letter in letters
     ]
-    paragraphs = "".join(f"\n{TEXTS[letter]}" for letter in shown)
-    assert design_prompt(known(), context) == ALWAYS + paragraphs + ANSWER
+    paragraphs = "".join(f"\n{TEXTS[name]}" for name in names)
+    assert design_prompt(full_context(), context) == ALWAYS + paragraphs + ANSWER
 
 
 def test_the_question_says_what_the_gate_does():
-    asked = design_prompt(known(), "F", "rollback")
+    asked = design_prompt(full_context(), "F", "rollback")
     assert "If the valid rate drops clearly, the model and the config of the best stage come back.\n" in asked
 
 
@@ -116,8 +116,8 @@ def test_text_of_a_model_is_shown_as_it_is_and_never_run_as_a_template():
     text = "{{ context.space }} {% include 'question.j2' %} <b>&amp;</b>"
     assert said("S", design_context(rationale=text)) == f"Your reason for the current config: {text}"
     example = EXAMPLE.model_copy(update={"question": text, "answer": "\n\nGuideline. All data to 3x3."})
-    shown = said("E", known().model_copy(update={"examples": (example,)}))
-    assert len(shown.splitlines()) == 2
+    text = said("E", full_context().model_copy(update={"examples": (example,)}))
+    assert len(text.splitlines()) == 2
 
 
 def test_a_reason_of_many_lines_cannot_pass_for_another_module():

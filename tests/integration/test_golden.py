@@ -1,6 +1,7 @@
 """Golden run: instances, prompts, breakdowns, proposals and rates of two small runs, and solved boards.
 
-`golden.json` was recorded at commit e37d396. A change of these values changes what every user's seed means.
+`golden.json` was recorded at commit e37d396, and `micro` anew when its policy and its design question
+changed. A change of these values changes what every user's seed means.
 """
 
 import hashlib

@@ -291,8 +291,8 @@ def preset(folder: Path, rows: int = 40, **settings: Any) -> Run:
         "validation": {"instances": 6},
         "test": {"instances": 4},
     }
-    given = {"environment": environment, "default_config": parts, **drawn, **settings}
-    return Run(directory=folder / "run", chosen=load_preset("simulated", given))
+    fields = {"environment": environment, "default_config": parts, **drawn, **settings}
+    return Run(directory=folder / "run", chosen=load_preset("simulated", fields))
 
 
 def test_no_row_is_in_two_sets_and_stages_use_unused_rows_first(tmp_path: Path) -> None:
