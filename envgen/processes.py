@@ -5,11 +5,13 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,20 @@ def own_modules_first() -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *before]),
     }
+
+
+@lru_cache(maxsize=4)
+def _links(names: tuple[str, ...]) -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory(prefix="envwright-")
+    for name in names:
+        (Path(folder.name) / name).symlink_to(Path(__file__).parents[1] / name)
+    return folder
+
+
+def linked_packages(*names: str) -> str:
+    """Return the path of a folder with links to these packages alone, for a child under another interpreter:
+    libraries of other versions may lie beside the packages."""
+    return _links(names).name
 
 
 def ended(status: int) -> str:

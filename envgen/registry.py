@@ -82,6 +82,7 @@ ENVIRONMENTS = Registry(
         "module": "envgen.module.environment:ModuleEnvironment",
         "reasoning-gym": "envgen.reasoning_gym:ReasoningGym",
         "sums": "envgen.sums:Sums",
+        "verifiers": "envgen.table.verifiers:VerifiersEnvironment",
     },
 )
 

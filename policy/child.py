@@ -7,13 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from pydantic import BaseModel
 
 from envgen.errors import ChildError, ModelError
 from envgen.files import write_json
-from envgen.processes import ended, own_modules_first, start_process
+from envgen.processes import ended, linked_packages, own_modules_first, start_process
 
 PROGRESS = "progress "
 YIELDING = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -55,8 +53,6 @@ _NO_MEMORY = (
     "free memory on device",
 )
 """Words of PyTorch on GPU and CPU, the operating system, and vLLM."""
-_PACKAGES = ("envgen", "policy")
-"""Packages that a child under another interpreter needs; its libraries are its own."""
 
 
 def start_child(
@@ -85,18 +81,9 @@ def start_child(
         **(added or {}),
     }
     if python != sys.executable:
-        environment["PYTHONPATH"] = _linked_packages().name
+        environment["PYTHONPATH"] = linked_packages("envgen", "policy")
     command = [python, "-m", module, *arguments]
     return start_process(command, env=environment, **options)
-
-
-@lru_cache(maxsize=1)
-def _linked_packages() -> tempfile.TemporaryDirectory[str]:
-    """A folder with links to our packages alone: libraries of other versions may lie beside them."""
-    folder = tempfile.TemporaryDirectory(prefix="envwright-")
-    for name in _PACKAGES:
-        (Path(folder.name) / name).symlink_to(Path(__file__).parents[1] / name)
-    return folder
 
 
 def vllm_python() -> str:

@@ -39,9 +39,11 @@ class WorkerEnvironment(Environment):
 
     `draw(stratum, knobs, seed)` returns `question`, `answer`, `identity` (a text) and `entry`, and may return
     `labels` and `brief`, a short question. `score(entry, answer)` returns a number from 0 to 1; only 1 is
-    valid.
+    valid, unless `threshold` is lower.
     """
 
+    threshold = 1.0
+    """Lowest score of a valid answer."""
     styles = ("plain", "tagged")
     worker: Worker
     source: str
@@ -90,8 +92,8 @@ class WorkerEnvironment(Environment):
         ]
 
     def judge_one(self, instance: Instance, answer: str) -> Verdict:
-        """Return the verdict on the text between the last answer tags, or on all of it without tags."""
-        tagged = _ANSWER.findall(answer[-2 * MAX_ANSWER :])
+        """Return the verdict on an answer; of one with answer tags, on the text between the last ones."""
+        tagged = _ANSWER.findall(answer[-2 * MAX_ANSWER :]) if "tagged" in self.styles else []
         answer = (tagged[-1] if tagged else answer).strip()
         if not answer or len(answer) > MAX_ANSWER:
             return _failed("no_answer", f"more than {MAX_ANSWER} characters" if answer else "nothing")
@@ -103,10 +105,11 @@ class WorkerEnvironment(Environment):
             return self._fault(str(error))
         if not isinstance(score, bool | int | float) or not 0 <= score <= 1 + 1e-9:
             return self._fault(f"returned {score!r:.80}; expected a number from 0 to 1")
-        if score >= 1 - 1e-9:
-            return Verdict(valid=True, terms={"partial": 1.0})
+        if score >= self.threshold - 1e-9:
+            return Verdict(valid=True, terms={"partial": min(float(score), 1.0)})
         category = "near_miss" if score > 0 else "wrong"
-        return _failed(category, f"score {score:.2f}, reference {instance.answer[:200]}", float(score))
+        reference = f", reference {instance.answer[:200]}" if instance.answer else ""
+        return _failed(category, f"score {score:.2f}{reference}", float(score))
 
     def score(self, instance: Instance, answer: str) -> Any:
         """Return what the scorer says of an answer; GeneratorError if it fails, UnreadableError if the answer

@@ -21,7 +21,7 @@ from typing import Any
 
 from envgen.errors import ConfigError, EnvwrightError
 from envgen.frozen import Frozen
-from envgen.processes import ended, own_modules_first, start_process
+from envgen.processes import ended, linked_packages, own_modules_first, start_process
 
 START_SECONDS = 120.0
 """Deadline of the generator's imports."""
@@ -50,12 +50,20 @@ class Worker:
     """The process of one generator, started on demand, and again after it died. Threads may share it.
 
     `opener` is `module:function`; the child calls the function with `arguments`, JSON values, and requests
-    call methods of the result.
+    call methods of the result. Under another interpreter, `python`, it sees `envgen` and the libraries there.
     """
 
-    def __init__(self, opener: str, arguments: dict[str, Any], limits: Limits, hash_seed: int = 0) -> None:
+    def __init__(
+        self,
+        opener: str,
+        arguments: dict[str, Any],
+        limits: Limits,
+        hash_seed: int = 0,
+        python: str = sys.executable,
+    ) -> None:
         self._arguments = [opener, json.dumps(arguments), str(limits.memory)]
         self.limits, self._hash_seed, self._lock = limits, str(hash_seed), threading.Lock()
+        self._python = python
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -78,10 +86,13 @@ class Worker:
     def _start(self) -> None:
         self._stop()
         self._socket, child_end = socket.socketpair()
+        paths = own_modules_first()
+        if self._python != sys.executable:
+            paths["PYTHONPATH"] = linked_packages("envgen")
         with child_end:
             self._process = start_process(
-                [sys.executable, "-m", "envgen.module.worker", str(child_end.fileno()), *self._arguments],
-                env=os.environ | own_modules_first() | _ENVIRONMENT | {"PYTHONHASHSEED": self._hash_seed},
+                [self._python, "-m", "envgen.module.worker", str(child_end.fileno()), *self._arguments],
+                env=os.environ | paths | _ENVIRONMENT | {"PYTHONHASHSEED": self._hash_seed},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

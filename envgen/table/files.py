@@ -59,7 +59,7 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
         place = "line" if name.endswith(".jsonl") else "row"
         try:
             names, rows = read()
-            _check_columns(name, names, columns)
+            check_columns(name, names, columns)
             for number, values in rows:
                 count += 1
                 if count > MAX_ROWS:
@@ -76,7 +76,8 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
         raise DataError(f"{source}: has no rows; give another table")
 
 
-def _check_columns(name: str, names: list[str], columns: Sequence[str]) -> None:
+def check_columns(name: str, names: list[str], columns: Sequence[str]) -> None:
+    """Raise DataError for the first of `columns` that is missing or stands twice among the names of all."""
     for column in columns:
         top = column if column in names else column.partition(".")[0]
         if names.count(top) > 1:

@@ -4,11 +4,12 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -83,10 +84,23 @@ class Described(Frozen):
     unusable: int
     """Rows left out, as `skip_unusable` is set."""
     scorer: str | None
-    """Digest of the scorer's file."""
+    """Digest of the scorer's code."""
 
 
-class Options(Frozen):
+class RowOptions(Frozen):
+    """Options of every environment whose instances are rows."""
+
+    strata: StrataSpec = StrataSpec()
+    task: str = ""
+    """Completes "a language model that ...", for engineers that are models."""
+    skip_unusable: bool = False
+    """Leave out rows that cannot be used, instead of stopping at them."""
+    limits: Limits = Limits()
+    described: Described | None = None
+    """Filled in when the preset is read."""
+
+
+class Options(RowOptions):
     """Options of `dataset`."""
 
     source: str
@@ -99,24 +113,14 @@ class Options(Frozen):
     """Column of reference answers."""
     metadata: tuple[str, ...] = ()
     """Columns that a scorer in a file needs."""
-    strata: StrataSpec = StrataSpec()
     scorer: str = Field(default="exact", pattern=r"^(exact|number|choice|math|json|.+\.py:[A-Za-z_]\w*)$")
     """How an answer is compared, or a function, as `./mine.py:score`."""
-    task: str = ""
-    """Completes "a language model that ...", for engineers that are models."""
-    skip_unusable: bool = False
-    """Leave out rows that cannot be used, instead of stopping at them."""
-    limits: Limits = Limits()
-    described: Described | None = None
-    """Filled in when the preset is read."""
 
     @field_validator("source", "scorer")
     @classmethod
     def _absolute(cls, value: str, info: ValidationInfo) -> str:
         """Return a path from the folder of the preset; a name as it is."""
-        path = (Path((info.context or {}).get("folder", ".")) / value).resolve()
-        is_path = path.is_dir() or value.startswith(".") or ".py:" in value
-        return str(path) if is_path or path.suffix.lower() in files.READERS else value
+        return absolute(value, info, tuple(files.READERS), ".py:" in value)
 
     @model_validator(mode="after")
     def _describe(self) -> Self:
@@ -136,6 +140,13 @@ class Options(Frozen):
                 worker.close()
 
 
+def absolute(value: str, info: ValidationInfo, endings: tuple[str, ...], is_path: bool = False) -> str:
+    """Return a path, or a value that ends as a file does, from the folder of the preset; a name as it is."""
+    path = (Path((info.context or {}).get("folder", ".")) / value).resolve()
+    is_path = is_path or path.is_dir() or value.startswith(".") or value.lower().endswith(endings)
+    return str(path) if is_path else value
+
+
 def open_worker(options: Options, sha256: str | None) -> Worker | None:
     """Return the process of a scorer that could hang; None if it is one of `READERS`."""
     if options.scorer in READERS:
@@ -146,15 +157,24 @@ def open_worker(options: Options, sha256: str | None) -> Worker | None:
 
 
 def read_table(options: Options) -> tuple[dict[str, list[Instance]], Described]:
-    """Return the instances of a table by the labels of their strata, and its description.
-
-    DataError names the first rows that cannot be used, unless they are skipped.
-    """
+    """Return the instances of a table by the labels of their strata, and its description; as `grouped`."""
     columns = [options.prompt, options.answer, *options.metadata, *filter(None, [options.strata.column])]
+    rows = read_rows(options.source, columns, options.load)
+    return grouped(options.source, rows, options, partial(_instance, options))
+
+
+def grouped(
+    source: str, rows: Iterable[Row], options: RowOptions, make: Callable[[Row, str], Instance]
+) -> tuple[dict[str, list[Instance]], Described]:
+    """Return instances by the labels of their strata, which `make` makes of rows, and their description.
+
+    DataError names the first rows that cannot be used (`make` raises ValueError), unless they are skipped.
+    """
     parts, seen, problems, duplicates = dict[str, list[Instance]](), set[str](), list[str](), 0
-    for row in read_rows(options.source, columns, options.load):
+    for row in rows:
         try:
-            label, instance = options.strata.label(row), _instance(options, row)
+            label = options.strata.label(row)
+            instance = make(row, label)
         except ValueError as error:
             problems.append(f"{row.line}: {error}")
             continue
@@ -164,20 +184,20 @@ def read_table(options: Options) -> tuple[dict[str, list[Instance]], Described]:
             parts.setdefault(label, []).append(instance)
         if len(parts) > MAX_STRATA:
             problem = f"{options.strata.column} names more than {MAX_STRATA} strata"
-            raise DataError(f"{options.source}: {problem}; set strata.bins, or name another column")
+            raise DataError(f"{source}: {problem}; set strata.bins, or name another column")
     if problems and not (options.skip_unusable and parts):
         places = "; ".join([*problems[:5], *["..."] * (len(problems) > 5)])
         remedy = "mend them, or set environment.options.skip_unusable=true"
-        raise DataError(f"{options.source}: {len(problems)} rows cannot be used: {places}; {remedy}")
+        raise DataError(f"{source}: {len(problems)} rows cannot be used: {places}; {remedy}")
     parts, digest = {label: parts[label] for label in options.strata.sorted(parts)}, hashlib.sha256()
     for instance in chain.from_iterable(parts.values()):
         digest.update(canonical_json(instance).encode())
-    rows = tuple((label, len(part)) for label, part in parts.items())
+    counts = tuple((label, len(part)) for label, part in parts.items())
     left_out = {"duplicates": duplicates, "unusable": len(problems)}
-    return parts, Described(sha256=digest.hexdigest(), rows=rows, scorer=None, **left_out)
+    return parts, Described(sha256=digest.hexdigest(), rows=counts, scorer=None, **left_out)
 
 
-def _instance(options: Options, row: Row) -> Instance:
+def _instance(options: Options, row: Row, label: str) -> Instance:
     """Return the instance of a row; ValueError says what is wrong with it."""
     texts = []
     for column, read in ((options.prompt, prompt_of), (options.answer, text_of)):
@@ -194,13 +214,18 @@ def _instance(options: Options, row: Row) -> Instance:
         where = f"{options.answer} is {excerpt(answer)}"
         raise ValueError(f"{where}: {error} for scorer {options.scorer}") from None
     metadata = json.loads(canonical_json({column: row.get(column) for column in options.metadata}))
+    return text_instance(label, question, answer, {"metadata": metadata} if metadata else {})
+
+
+def text_instance(label: str, question: str, answer: str, payload: dict[str, Any]) -> Instance:
+    """Return an instance; questions that are equal but for white space and case have one id."""
     identity = " ".join(unicodedata.normalize("NFC", question).casefold().split())
     return Instance(
         id=hashlib.sha256(f"dataset\n{identity}".encode()).hexdigest()[:32],
-        stratum=stratum_name(options.strata.label(row)),
+        stratum=stratum_name(label),
         question=question,
         answer=answer,
-        payload={"metadata": metadata} if metadata else {},
+        payload=payload,
     )
 
 

@@ -100,11 +100,11 @@ def _own_preset(name: str, source: str) -> str:
 def new_environment(
     name: Annotated[str, typer.Argument(help="Name of the files: letters, digits and underscores.")],
     kind: Annotated[
-        Literal["generator", "dataset"],
-        typer.Option(help="A generator in NAME.py, or a data set in NAME.jsonl, of 60 rows."),
+        Literal["generator", "dataset", "verifiers"],
+        typer.Option(help="A generator or tasks of verifiers in NAME.py, or a data set in NAME.jsonl."),
     ] = "generator",
 ) -> None:
-    """Write a generator, NAME.py, or a data set, NAME.jsonl, and NAME.yaml, a preset that runs on it.
+    """Write a generator or tasks, NAME.py, or a data set, NAME.jsonl, and a preset for it, NAME.yaml.
 
     Example: `envwright new environment riddles`
     """
@@ -118,6 +118,9 @@ def new_environment(
     if kind == "dataset":
         source = Path(table.__file__).with_name("skeleton.jsonl")
         remedy = "put your rows there, and name its columns in the preset"
+    if kind == "verifiers":
+        source = Path(table.__file__).with_name("verifiers_skeleton.py")
+        remedy = "change its parts 1 to 3; it runs with the interpreter of .venv-verifiers"
     file, preset = Path(f"{name}{source.suffix}"), Path(f"{name}.yaml")
     _check_free(file)
     _check_free(preset)

@@ -39,6 +39,7 @@ LEFT_OUT = {
     "envwright compare guards.yaml --jobs": HOURS,
     "envwright run qwen3-4b": GPU,
     "envwright run puzzles": GPU,
+    "envwright run ./riddle_rows.yaml": "verifiers is installed apart",
     "envwright warmstart -o warm": NETWORK,
     "envwright warmstart -o smollm2-warm": HOURS,
     "envwright run smollm2-135m": HOURS,

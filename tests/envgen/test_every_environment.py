@@ -12,8 +12,10 @@ from scipy.stats import chi2_contingency
 
 from envgen import table
 from envgen.environment import Environment, FaultCount, Instance, Source
+from envgen.errors import ConfigError
 from envgen.module import skeleton
 from envgen.registry import ENVIRONMENTS, EnvironmentSpec
+from envgen.table.verifiers import find_python
 from policy.grpo.rewards import DEFAULT_WEIGHTS, reward_functions
 
 CHAIN, PATH = (
@@ -35,6 +37,10 @@ STRATA: dict[str, tuple[dict, dict[str, dict[str, float]]]] = {
         {"easy": {}},
     ),
     "module": ({"file": skeleton.__file__}, {"short": {"digits": 2.5}}),
+    "verifiers": (
+        {"source": str(Path(table.__file__).with_name("verifiers_skeleton.py")), "answer": "answer"},
+        {"verifiers_skeleton": {}},
+    ),
 }
 """Options of each environment of ours, and knobs of some of its strata."""
 
@@ -43,6 +49,11 @@ STRATA: dict[str, tuple[dict, dict[str, dict[str, float]]]] = {
 def environment(request: pytest.FixtureRequest) -> Environment:
     if request.param == "reasoning-gym" and not find_spec("reasoning_gym"):
         pytest.skip("reasoning-gym is not installed")
+    if request.param == "verifiers":
+        try:
+            find_python()
+        except ConfigError:
+            pytest.skip("no interpreter has verifiers 0.4")
     return EnvironmentSpec(name=request.param, options=STRATA[request.param][0]).resolved().load()
 
 
@@ -101,7 +112,7 @@ def test_labels_and_whole_numbers_have_exact_counts_and_are_independent(
     monkeypatch.setattr(environment, "generate_one", generate_one)
     for name, means in STRATA[environment.name][1].items():
         knobs = [knob for knob in environment.space[name].knobs if knob.label or knob.whole]
-        if environment.name in ("mapf-frozenlake", "dataset"):
+        if environment.name in ("mapf-frozenlake", "dataset", "verifiers"):
             assert len(knobs) < 2, "nothing to be independent of"
             continue
         rows = []
