@@ -75,9 +75,9 @@ def find_python() -> str:
 
     ConfigError if there is none.
     """
-    chosen = os.path.abspath(os.environ.get(PYTHON) or _PYTHON)
-    python = chosen if os.access(chosen, os.X_OK) else sys.executable
-    if not _has_verifiers(python):
+    usual = str(_PYTHON) if os.access(_PYTHON, os.X_OK) else sys.executable
+    python = os.path.abspath(os.environ.get(PYTHON) or usual)
+    if not (os.access(python, os.X_OK) and _has_verifiers(python)):
         raise ConfigError(
             f"{python} has no verifiers 0.4; make an interpreter for it, `python -m venv .venv-verifiers && "
             f".venv-verifiers/bin/pip install 'verifiers>=0.4,<0.5'`, or name one in {PYTHON}"

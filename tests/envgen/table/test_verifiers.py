@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import envgen
 from envgen.environment import Source
@@ -14,6 +15,8 @@ from envgen.errors import ConfigError, ShortageError
 from envgen.registry import EnvironmentSpec
 from envgen.table import verifiers
 from envgen.table.verifiers import VerifiersEnvironment, find_python
+from flows.cli import app
+from infra.config.preset import load_preset
 
 LEVELS = {"column": "level", "order": ["low", "high"]}
 QUIZ = """
@@ -168,6 +171,20 @@ def test_more_than_one_question_and_answer_is_refused(folder: Path, python: str)
     assert unknown.startswith("environment.options.config: taskset.split: Extra inputs are not permitted")
 
 
+@pytest.mark.slow
+def test_new_writes_tasks_and_a_preset_for_them(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(verifiers.PYTHON, python)
+    monkeypatch.chdir(tmp_path)
+    words = ["new", "environment", "riddle_rows", "--kind", "verifiers"]
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    task = load_preset("./riddle_rows.yaml").task
+    assert [task.capacity(name) for name in ("easy", "medium", "hard")] == [20] * 3
+    assert task.longest_prompt("plain").startswith("What is 101 + 99")
+    task.worker.close()
+
+
 class Replies:
     """The process of a taskset with 1,200 rows; an answer is its own score."""
 
@@ -232,5 +249,5 @@ def test_bad_options_are_named(replies: Replies, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(verifiers, "_has_verifiers", lambda python: False)
     monkeypatch.setenv(verifiers.PYTHON, "/no/python")
     message = problem()
-    assert "has no verifiers 0.4; make an interpreter for it" in message
+    assert "/no/python has no verifiers 0.4; make an interpreter for it" in message
     assert "\n" not in message
