@@ -4,7 +4,7 @@ environment:
   name: verifiers
   options: {source: ./mine.py, strata: {column: level}, answer: answer}
 
-The library wants other versions of packages than envwright does, and runs under an interpreter of its own.
+The library wants other versions of packages than envwright does, so its tasks run under another interpreter.
 """
 
 import os
