@@ -130,11 +130,18 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
         raise AnswerError("every data_ratio is 0")
     if abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
-    shares = {name: round(share / total, SHARE_DIGITS) for name, share in shares.items()}
-    largest = max(shares, key=lambda name: shares[name])
-    shares[largest] = round(shares[largest] + 1 - sum(shares.values()), SHARE_DIGITS)
+    shares = rounded(shares)
     parts = {name: old[name] | read[name] | {SHARE: shares[name]} for name in space.names}
     return space.config({name: Part.model_validate(part) for name, part in parts.items()}), tuple(changes)
+
+
+def rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    """Return shares scaled to sum to 1, with `SHARE_DIGITS` digits; the largest takes the rounding error."""
+    total = sum(shares.values())
+    scaled = {name: round(share / total, SHARE_DIGITS) for name, share in shares.items()}
+    largest = max(scaled, key=lambda name: scaled[name])
+    scaled[largest] = round(scaled[largest] + 1 - sum(scaled.values()), SHARE_DIGITS)
+    return scaled
 
 
 def filled_shares(

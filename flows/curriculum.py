@@ -179,7 +179,7 @@ def _stages(run: Run) -> CurriculumResults:
         log.info("%d of %d stages are complete", done, preset.stages)
         show_result(run, results, places)
     for number in range(done, preset.stages):
-        config = _decided(run, number - 1, results, places) if number else preset.default_config
+        config = _decided(run, number - 1, results, places) if number else preset.start_config
         if config is None:
             results = publish(run, number - 1)
             copy_run(run.directory)
@@ -192,6 +192,8 @@ def _stages(run: Run) -> CurriculumResults:
             if preset.test:
                 test = make_test(run, None, validation)
                 evaluate_test(run, BASE_POLICY, run.model(BASE_POLICY), test)
+        if not number and preset.default_config is None:
+            config, _ = run.possible(0, config)
         first = "" if number else ", default config"
         log.info("stage %d (%d of %d)%s", number, number + 1, preset.stages, first)
         results, places = stage(run, number, config, validation, run.parent(number), label, test)

@@ -29,7 +29,7 @@ def warm_start(output: Path, preset: Preset, recipe: WarmStartRecipe) -> Taught:
         chat_template_kwargs=preset.chat_template_kwargs,
         environment=preset.environment,
         style=preset.prompt_style,
-        config=preset.default_config,
+        config=preset.start_config,
         answer_tokens=preset.max_answer_tokens,
         work=work,
         output=output,

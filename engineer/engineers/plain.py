@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from engineer.answer import project
+from engineer.answer import rounded
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, EngineerOptions
 from engineer.engineers.guards import FloorOptions, check_floor, divided
 from engineer.proposal import Proposal
-from envgen.config import SHARE, EnvConfig
+from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import DataError, describe_validation_error
 from envgen.files import read_text
 from envgen.seeds import generator
@@ -21,25 +21,23 @@ from envgen.space import Space
 RESULTS = "results.json"
 
 
-def random_config(context: DesignContext, rng: np.random.Generator, floor: float) -> EnvConfig:
+def random_config(space: Space, rng: np.random.Generator, floor: float) -> EnvConfig:
     """Return a config uniform over shares (flat Dirichlet, then at least `floor` each) and knobs."""
-    space = context.space
     drawn = rng.dirichlet(np.ones(len(space.strata))).tolist()
-    shares = divided(dict(zip(space.names, drawn, strict=True)), 1.0, floor)
-    raw = {
-        stratum.name: {
-            SHARE: shares[stratum.name],
-            **{knob.name: float(rng.uniform(knob.low, knob.high)) for knob in stratum.knobs},
-        }
+    shares = rounded(divided(dict(zip(space.names, drawn, strict=True)), 1.0, floor))
+    knobs = {
+        stratum.name: {knob.name: float(rng.uniform(knob.low, knob.high)) for knob in stratum.knobs}
         for stratum in space.strata
     }
-    return project({space.key: raw}, space, context.current.config)[0]
+    return space.config(
+        {name: Part.model_validate({SHARE: share, **knobs[name]}) for name, share in shares.items()}
+    )
 
 
 def _propose_random(context: DesignContext, options: FloorOptions, brief: Brief) -> Proposal:
     """Any legal config, drawn at random."""
     rng = generator(brief.seed, context.current.stage, "random-engineer")
-    config = random_config(context, rng, options.floor_in(context.space))
+    config = random_config(context.space, rng, options.floor_in(context.space))
     return brief.exactly(context, config, "Drawn at random from the config space.")
 
 

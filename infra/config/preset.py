@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, WrapSerializer, model_validator
 
+from engineer.engineers.guards import FloorOptions
+from engineer.engineers.plain import random_config
 from engineer.engineers.registry import asks, resolve
 from engineer.spec import EngineerSpec, located
 from envgen.config import EnvConfig
@@ -15,7 +17,7 @@ from envgen.environment import Environment
 from envgen.errors import ConfigError, ModelError, SamplingError, describe_validation_error
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
-from envgen.seeds import Seed
+from envgen.seeds import Seed, generator
 from envgen.space import Space
 from envgen.yaml_files import read_yaml
 from infra.config.dotted import set_field
@@ -30,9 +32,26 @@ from policy.grpo.train_spec import TrainingSettings, answer_tokens, check_trl_op
 
 PRESETS = Path(__file__).parent / "presets"
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+RANDOM = "random"
+START_DRAWS = 100
+"""Random configs that are tried for stage 0."""
 TUNING_SEED = 20_270
 """Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation
 set."""
+
+
+def _read_start(value: Any) -> Any:
+    if value is None:
+        raise ValueError("is empty; give a config, or random")
+    return None if value == RANDOM else value
+
+
+StartConfig = Annotated[
+    EnvConfig | None,
+    BeforeValidator(_read_start),
+    WrapSerializer(lambda config, write: RANDOM if config is None else write(config)),
+]
+"""A config, or None for one that is drawn; `random` in files."""
 
 
 class Preset(Frozen, use_attribute_docstrings=True):
@@ -67,8 +86,9 @@ class Preset(Frozen, use_attribute_docstrings=True):
     chat_template_kwargs: dict[Variable, Any] = Field(default_factory=dict)
     """Variables of the model's chat template, as `{enable_thinking: false}`, for training, evaluation, warm
     start and engineer; each stage's checkpoint has them as defaults."""
-    default_config: EnvConfig
-    """Environment config of stage 0."""
+    default_config: StartConfig
+    """Environment config of stage 0; `random` draws one from the config space by the seed of stage 0, so that
+    the arms of a comparison share it."""
     unsolved: Literal["stop", "train"] = "stop"
     """What happens if the base policy solves no validation instance, so that there is hardly anything to
     learn from."""
@@ -99,7 +119,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
         self.rewards.check(self.task)
         field = "default_config"
         try:
-            self.space.check(self.default_config)
+            if self.default_config:
+                self.space.check(self.default_config)
             field = "validation"
             self.validation.parts(self.space)
         except ValueError as error:
@@ -132,6 +153,28 @@ class Preset(Frozen, use_attribute_docstrings=True):
     def space(self) -> Space:
         """Which configs are legal."""
         return self.task.space
+
+    @property
+    def start_config(self) -> EnvConfig:
+        """The config of stage 0; ConfigError or SamplingError if its instances do not exist, or those of
+        `START_DRAWS` random ones."""
+        if self.default_config:
+            self._check_start(self.default_config)
+            return self.default_config
+        rng, error = generator(self.stage_seed(0), "start"), None
+        for _ in range(START_DRAWS):
+            config = random_config(self.space, rng, FloorOptions().floor_in(self.space))
+            try:
+                self._check_start(config)
+                return config
+            except (ConfigError, SamplingError) as reason:
+                error = reason
+        problem = f"none of {START_DRAWS} random configs can be drawn; of the last: {error}"
+        raise ConfigError(f"default_config: {problem}") from error
+
+    def _check_start(self, config: EnvConfig) -> None:
+        self.task.check(config, self.instances)
+        check_capacity(self.task, self.validation, self.test, config, self.instances)
 
     def prompt_tokens(self) -> int | None:
         """Tokens of the longest prompt of an instance; None if the model's tokenizer is not here."""
@@ -205,10 +248,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         parts = preset.validation.parts(preset.space)
         if preset.test and preset.test.fixed(preset.task) is None:
             parts += preset.test.like(preset.validation).parts(preset.space, "test")
-        for _, config, count in [("stage 0", preset.default_config, preset.instances), *parts]:
+        for _, config, count in parts:
             preset.task.check(config, count)
-        drawn = preset.validation, preset.test, preset.default_config, preset.instances
-        check_capacity(preset.task, *drawn)
+        _ = preset.start_config
         preset.check_lengths()
         if is_simulated(preset.model) and asks(preset.engineer.name):
             raise ConfigError(

@@ -1,5 +1,6 @@
 """Presets: those that are shipped, what a file's fields come to, mistakes, and what `--set` does."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -364,3 +365,40 @@ def test_a_numbered_key_of_a_preset_in_json_is_set_and_not_added(file: Path):
     before, after = load_preset(whole).default_config.strata, preset.default_config.strata
     assert after["3"].knobs == {**before["3"].knobs, "wait_ratio": 0.75}
     assert after.keys() == before.keys()
+
+
+def test_a_random_start_is_drawn_by_the_seed_of_stage_0():
+    preset = load_preset("tiny", {"default_config": "random", "seed": 5})
+    again = load_preset(preset.model_copy(update={"seed": 6, "stage0_seed": 5}).model_dump_json())
+    assert preset.start_config == again.start_config
+    preset.space.check(preset.start_config)
+    starts = [
+        load_preset("tiny", {"default_config": "random", "seed": seed}).start_config for seed in range(9)
+    ]
+    assert len({start.model_dump_json() for start in starts}) == 9
+    shares = [share for start in starts for share in start.shares.values()]
+    assert min(shares) >= 0.05 / 4 - 1e-4 and max(shares) > 0.4
+
+
+def test_a_random_start_is_drawn_anew_until_its_rows_exist(tmp_path: Path):
+    kinds = {"few": 30, "many": 300}
+    rows = [
+        {"prompt": f"{kind} {n}", "answer": "a", "kind": kind} for kind in kinds for n in range(kinds[kind])
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = {"source": str(tmp_path / "rows.jsonl"), "strata": {"column": "kind"}, "scorer": "exact"}
+    fields = {
+        "environment": {"name": "dataset", "options": options},
+        "default_config": "random",
+        "validation": {"instances": 10},
+        "instances": 100,
+        "rewards": {"format": 0.0, "valid": 1.0, "optimal": 0.0},
+        "prompt_style": "plain",
+    }
+    for seed in range(5):
+        start = load_preset("micro", {**fields, "seed": seed}).start_config
+        assert start.counts(100)["few"] <= 20
+    with pytest.raises(
+        ConfigError, match=r"default_config: none of 100 random configs can be drawn; of the last: few"
+    ):
+        load_preset("micro", {**fields, "instances": 2000})
