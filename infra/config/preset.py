@@ -156,8 +156,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
 
     @property
     def start_config(self) -> EnvConfig:
-        """The config of stage 0; ConfigError or SamplingError if its instances do not exist, or those of
-        `START_DRAWS` random ones."""
+        """The config of stage 0; ConfigError or SamplingError if it cannot be drawn, or none of `START_DRAWS`
+        random ones."""
         if self.default_config:
             self._check_start(self.default_config)
             return self.default_config

@@ -377,7 +377,8 @@ def test_a_random_start_is_drawn_by_the_seed_of_stage_0():
     ]
     assert len({start.model_dump_json() for start in starts}) == 9
     shares = [share for start in starts for share in start.shares.values()]
-    assert min(shares) >= 0.05 / 4 - 1e-4 and max(shares) > 0.4
+    assert min(shares) >= 0.05 / 4 - 1e-4
+    assert max(shares) > 0.4
 
 
 def test_a_random_start_is_drawn_anew_until_its_rows_exist(tmp_path: Path):
