@@ -2,10 +2,6 @@
 prefect.yaml from the code."""
 
 import json
-import os
-import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -13,10 +9,12 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from typer.main import get_command
 
 from engineer.spec import EngineerSpec
 from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
+from flows.cli import app
 from infra.config.preset import PRESETS, Preset
 from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
 from policy.chat.engine_config import EngineConfig
@@ -56,22 +54,32 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
 
 
 def commands_page() -> str:
-    """docs/commands.md: what typer's own generator says of every command."""
-    made = subprocess.run(
-        [sys.executable, "-m", "typer", "flows.cli", "utils", "docs", "--name", "envwright"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
-    ).stdout
-    made = re.sub(r"^# `envwright`$", "# Commands", made, flags=re.MULTILINE)
-    made = re.sub(r"^\* `--help`: .*\n", "", made, flags=re.MULTILINE)
-    made = re.sub(r"\*\*Options\*\*:\n\n\n", "", made)
-    return (
-        "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->\n\n"
-        + made.strip()
-        + "\n"
-    )
+    """docs/commands.md: every command with its options, and the first sentence that it says of itself."""
+    lines = [
+        HEAD,
+        "",
+        "# Commands",
+        "",
+        "`envwright COMMAND --help` says what each option means. Top-level [fields of a preset](presets.md)",
+        "are options of `run`; all others are `--set a.b=c`. `--json` prints a table as JSON.",
+        "",
+        "| command | does | options |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*lines, *_commands(get_command(app), "envwright")]) + "\n"
+
+
+def _commands(command: Any, name: str) -> list[str]:
+    """Rows of a command and of the commands below it."""
+    inner = getattr(command, "commands", {})
+    rows = []
+    if name != "envwright" and (not inner or command.invoke_without_command):
+        options = [each for each in command.params if each.param_type_name == "option"]
+        arguments = [each.metavar or each.name for each in command.params if each not in options]
+        meaning = " ".join((command.help or "").split("\n\n")[0].split()).replace("|", "\\|")
+        names = " ".join(f"`{each.opts[0]}`" for each in options)
+        rows.append(f"| `{' '.join([name, *map(str.upper, arguments)])}` | {meaning} | {names} |")
+    return rows + [row for key, each in inner.items() for row in _commands(each, f"{name} {key}")]
 
 
 def presets_page() -> str:
@@ -109,14 +117,14 @@ def _table(model: type[BaseModel]) -> list[str]:
         meaning = " ".join((field.description or "").split()).replace("|", "\\|").replace("<", "&lt;")
         bounds = _bounds(field)
         kind = _kind(field.annotation).replace("|", "\\|")
-        rows.append(f"| `{name}` | {kind}{', ' + bounds if bounds else ''} | {_default(field)} | {meaning} |")
+        rows.append(f"| `{name}` | {f'{kind} {bounds}'.strip()} | {_default(field)} | {meaning} |")
     return rows
 
 
 def _kind(annotation: Any) -> str:
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return " or ".join(f"`{value}`" for value in args)
+        return ", ".join(f"`{value}`" for value in args)
     if origin in (Union, types.UnionType):
         return " or ".join(_kind(arg) for arg in args if arg is not type(None))
     if origin in (tuple, list):
@@ -125,19 +133,19 @@ def _kind(annotation: Any) -> str:
         return "mapping"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "section"
-    words = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+    words = {"str": "text", "int": "integer", "float": "number", "bool": "boolean"}
     return words.get(getattr(annotation, "__name__", ""), "text")
 
 
 def _bounds(field: FieldInfo) -> str:
-    signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    found = [
-        f"{words} {_number(getattr(limit, sign))}"
+    limits = {
+        sign: _number(getattr(limit, sign))
         for limit in field.metadata
-        for sign, words in signs.items()
+        for sign in ("ge", "gt", "le", "lt")
         if hasattr(limit, sign)
-    ]
-    return ", ".join(found)
+    }
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    return " ".join(f"{signs[sign]}{value}" for sign, value in limits.items()).replace("<", "&lt;")
 
 
 def _number(value: float) -> str:

@@ -15,7 +15,6 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from PIL import Image
 from playwright.sync_api import Browser, Page
-from support.boards import board
 from support.browser import browser, new_page
 from support.envwright_serve import ROOT, Served, person, serving
 from support.two_uis import experiment_of, log_in, open_approval, open_in_mlflow
@@ -102,8 +101,6 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     for old in (RUNS / ASKED, RUNS / ".prefect"):
         shutil.rmtree(old, ignore_errors=True)
-    (WORK / "board.jsonl").write_text(board("crossing").model_dump_json())
-    envwright("mapf", "render", str(WORK / "board.jsonl"), "-o", str(DOCS / "board.svg"))
     envwright("run", "tiny")
     envwright("report", DEMO)
     envwright(*COMPARISON)

@@ -87,4 +87,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path):
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "tutorial" / "index.html").is_file()
+    assert (tmp_path / "site" / "quickstart" / "index.html").is_file()
