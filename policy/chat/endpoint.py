@@ -3,7 +3,6 @@
 import os
 import re
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field
 
@@ -11,6 +10,7 @@ from envgen.errors import ModelError
 from envgen.frozen import Frozen
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_ADDRESS = re.compile(r"https?://(\[[\da-fA-F:]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%+-]*)?", re.ASCII)
 
 
 class Endpoint(Frozen):
@@ -39,8 +39,7 @@ class Endpoint(Frozen):
 
 def check_endpoint(endpoint: Endpoint) -> None:
     """ValueError if the address is none, or a key may have been given; the message repeats neither."""
-    # Checked here and not by the fields, whose errors show what was given: whoever mistakes one for the key's
-    # place has put it there.
+    # Checked here and not by the fields, whose errors show the value: it may be a key in the wrong place.
     if not 0 < len(endpoint.model) <= 500:
         raise ValueError("model: expected the name of a model at the endpoint, of at most 500 characters")
     if not _VARIABLE.fullmatch(endpoint.api_key_env):
@@ -48,30 +47,19 @@ def check_endpoint(endpoint: Endpoint) -> None:
             "api_key_env: expected the name of an environment variable (capitals, digits, underscores), "
             "never the key itself"
         )
-    try:
-        parts = urlsplit(endpoint.base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable, parts = False, urlsplit("")
-    if not usable or len(endpoint.base_url) > 500 or not _printable(endpoint.base_url):
-        raise ValueError("base_url: expected an address as http://localhost:8000/v1")
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+    if not _ADDRESS.fullmatch(endpoint.base_url) or len(endpoint.base_url) > 500:
         raise ValueError(
-            "base_url: expected an address without user, password, query or fragment; the key belongs in the "
-            "environment variable api_key_env"
+            "base_url: expected an address as http://localhost:8000/v1, without user, password, query or "
+            "fragment; the key belongs in the environment variable api_key_env"
         )
 
 
 def read_key(endpoint: Endpoint) -> str:
-    """The key in the environment, or nothing; ModelError if it cannot be one."""
+    """Return the key in the environment, or nothing; ModelError if it cannot be one."""
     key = os.environ.get(endpoint.api_key_env, "").strip()
-    if not _printable(key):
+    if not key.isascii() or not key.isprintable() or " " in key:
         raise ModelError(
             f"the environment variable {endpoint.api_key_env} holds characters that no key has; set it to "
             "the key alone"
         )
     return key
-
-
-def _printable(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text

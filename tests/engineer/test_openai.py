@@ -127,7 +127,7 @@ def test_before_a_run_an_endpoint_answers_one_small_question_with_the_options_of
     [
         ({}, "model: expected the name of a model"),
         ({"model": "m", "timeout": 0}, "timeout: Input should be greater than 0"),
-        ({"model": "m", "base_url": f"https://{KEY}@host/v1"}, "base_url: expected an address without user"),
+        ({"model": "m", "base_url": f"https://{KEY}@host/v1"}, "base_url: expected an address as"),
         ({"model": "m", "api_key": KEY}, "there is no 'api_key'; did you mean 'api_key_env'?"),
         ({"bearer": KEY}, "there is no 'bearer'; known are base_url, model, api_key_env, "),
     ],

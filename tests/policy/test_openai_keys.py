@@ -3,34 +3,28 @@
 import logging
 
 import pytest
-from support.misbehaving_endpoint import answers, sends, serving
-from test_openai_model import KEY, asked, failure, model_at
+from support.misbehaving_endpoint import sends, serving
+from test_openai_model import KEY, failure, model_at
 
 from envgen.errors import ModelError
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "answered"),
+    "behaviour",
     [
-        (sends({"error": {"message": f"Incorrect key: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY), False),
-        (sends("x" * 190 + KEY, 403), False),
-        (sends(KEY * 50, 500, Retry_After=KEY), False),
-        (sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY), False),
-        (sends({"choices": [], KEY: KEY}), False),
-        (answers(f"Your key is {KEY}."), True),
+        sends({"error": {"message": f"Incorrect key: {KEY}."}}, 401, f"No {KEY}", X_Request_Id=KEY),
+        sends("x" * 190 + KEY, 403),
+        sends(KEY * 50, 500, Retry_After=KEY),
+        sends(f"no JSON, but {KEY}", 200, f"Fine {KEY}", X_Request_Id=KEY),
+        sends({"choices": [], KEY: KEY}),
     ],
 )
-def test_a_key_that_the_server_repeats_is_seen_nowhere(
-    behaviour, answered: bool, caplog: pytest.LogCaptureFixture
-):
+def test_a_key_that_the_server_repeats_is_in_no_error_and_no_log(behaviour, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     with serving(behaviour) as server:
         model = model_at(server.url)
-        if answered:
-            assert asked(model).text == "Your key is [key]."
-        else:
-            failure(model)
+        failure(model)
     assert KEY not in caplog.text
     assert KEY not in repr(model)
 
@@ -42,7 +36,6 @@ NO_ADDRESSES = [
     f"https://host/v1?key={KEY}",
     f"https://host/v1#{KEY}",
     f"http://host:{KEY}/v1",
-    "http://host:99999/v1",
     "http://[::1/v1",
     "ftp://host/v1",
     "host/v1",

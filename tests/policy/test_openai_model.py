@@ -1,6 +1,5 @@
 """A model behind an endpoint: requests, completions, order, and what it says when it cannot answer."""
 
-import asyncio
 import pickle
 import threading
 import time
@@ -117,10 +116,8 @@ def test_every_sampled_conversation_has_a_seed_of_its_own_whatever_the_order(tem
     assert not asked & asked_seeds("a", "b", "a", "a", seed=4)
 
 
-@pytest.mark.parametrize(
-    "usage", [None, 3, {}, {"prompt_tokens": -1, "completion_tokens": "9"}, {"prompt_tokens": 1e300}]
-)
-def test_tokens_without_a_sound_report_are_unknown(usage: object):
+@pytest.mark.parametrize("usage", [None, {}])
+def test_tokens_without_a_report_are_unknown(usage: object):
     with serving(sends({**completion("yes"), "usage": usage})) as server:
         answer = asked(model_at(server.url))
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
@@ -133,23 +130,14 @@ def test_a_seed_is_below_two_to_the_31_and_can_be_left_out():
     assert [question.get("seed") for question, _ in server.asked] == [2**31 - 1, None]
 
 
-PARTS = [
-    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
-    {"type": "text", "text": "ye"},
-    {"type": "image_url"},
-    {"type": "text", "text": "s"},
-]
-
-
 @pytest.mark.parametrize(
     "message",
     [
-        {"content": PARTS},
         {"content": "yes", "reasoning_content": "Hm."},
         {"content": "yes", "reasoning": "Hm.", "reasoning_content": None},
     ],
 )
-def test_parts_are_joined_and_thoughts_are_kept_apart(message: dict):
+def test_thoughts_are_kept_apart(message: dict):
     usage = {
         "prompt_tokens": 7.0,
         "completion_tokens": 9,
@@ -198,14 +186,6 @@ def test_every_answer_is_whole_or_cut_off(text: str | None, finish: str | None, 
         answer = asked(model_at(server.url))
         assert (answer.text, answer.finish_reason) == (text or "", read_as)
         assert len(server.asked) == 1
-
-
-def test_it_answers_inside_of_a_running_event_loop():
-    async def inside() -> str:
-        return asked(model_at(server.url)).text
-
-    with serving(answers("yes")) as server:
-        assert asyncio.run(inside()) == "yes"
 
 
 def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions():
@@ -265,12 +245,9 @@ def test_a_server_that_is_down_is_named():
     ("behaviour", "field"),
     [
         (sends("<html>welcome</html>"), "the body"),
-        (sends(b"\xff\xfe\x00"), "the body"),
         (sends("[" * 100_000), "the body"),
-        (sends([1, 2]), "the body"),
         (sends({"answer": 42}), "choices"),
         (sends({"choices": []}), "choices"),
-        (sends({"choices": [{"text": "old"}]}), "choices.0.message"),
         (sends(completion(3)), "choices.0.message.content"),  # type: ignore[arg-type]
     ],
 )
@@ -284,18 +261,17 @@ def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [
-        (301, "set base_url to the address it redirects to"),
-        (400, "set schema_decoding to false"),
+        (400, "change schema_decoding"),
+        (422, "change schema_decoding"),
         (401, "set the environment variable OPENAI_API_KEY"),
         (403, "set the environment variable OPENAI_API_KEY"),
         (404, "check base_url"),
     ],
 )
 def test_a_refusal_is_final_and_names_the_remedy(status: int, remedy: str):
-    with serving(sends({"error": {"message": "no"}}, status, Location="http://127.0.0.1:9/")) as server:
+    with serving(sends({"error": {"message": "no"}}, status)) as server:
         model = model_at(server.url)
         message = failure(model)
-        assert ("it is not set" in failure(model_at(server.url, key=""))) == (status in {401, 403})
     assert f"status {status}, " in message
     assert remedy in message
     assert model.requests == 1
