@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import BaseModel
 
 from envgen.errors import ChildError, ModelError
@@ -32,12 +31,8 @@ TAIL_LINES = 15
 _KILL_SECONDS = 5
 """Longest wait for a killed process group to be gone."""
 VLLM_PYTHON = "ENVWRIGHT_VLLM_PYTHON"
-_VLLM_PYTHON = Path(".venv-vllm") / "bin" / "python"
-"""The interpreter that `make vllm` installs, in the working directory or beside the project."""
-OUT_OF_MEMORY = "out_of_memory"
-"""Key of the progress entry in which a child says that memory ran out."""
-NOT_FINITE = "not_finite"
-"""Key of the progress entry in which training says that loss or gradient norm is not finite."""
+PROBLEM = "problem"
+"""Key of a progress entry with the reason why the child ends, and what to do."""
 WARNING = "warning"
 """Key of a text that the parent logs."""
 _JOB = re.compile(
@@ -91,21 +86,18 @@ def vllm_python() -> str:
 
     ModelError if there is none.
     """
-    if chosen := os.environ.get(VLLM_PYTHON):
-        if not os.access(chosen, os.X_OK):
-            raise ModelError(
-                f"{VLLM_PYTHON}: {chosen} is no interpreter; name the python of an environment that has "
-                "vLLM, or unset it"
-            )
-        return os.path.abspath(chosen)
-    if find_spec("vllm"):
+    chosen, usual = os.environ.get(VLLM_PYTHON), Path(".venv-vllm") / "bin" / "python"
+    if chosen and not os.access(chosen, os.X_OK):
+        raise ModelError(f"{VLLM_PYTHON}: {chosen} is no interpreter; name one that has vLLM, or unset it")
+    if not chosen and find_spec("vllm"):
         return sys.executable
-    for folder in (Path.cwd(), Path(__file__).parents[1]):
-        if os.access(folder / _VLLM_PYTHON, os.X_OK):
-            return str(folder / _VLLM_PYTHON)
+    # `make vllm` installs it in the working directory or beside the project.
+    for path in [chosen] if chosen else [Path.cwd() / usual, Path(__file__).parents[1] / usual]:
+        if os.access(path, os.X_OK):
+            return os.path.abspath(path)
     raise ModelError(
-        f"vLLM is not installed; run `make vllm`, which makes {_VLLM_PYTHON}, or set {VLLM_PYTHON} to the "
-        "python of an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
+        f"vLLM is not installed; run `make vllm`, which makes {usual}, or set {VLLM_PYTHON} to the python of"
+        " an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
     )
 
 
@@ -127,7 +119,8 @@ def run_child(
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a child on a JSON spec to its end; ChildError with the last lines of its output if it fails.
+    """Run a child on a JSON spec to its end; ChildError with what it told as `PROBLEM`, or else the last
+    lines of its output, if it fails.
 
     Output goes to `log_path`, progress lines to `progress` as dicts. `launcher` is a module that starts
     others, with its options (`accelerate.commands.launch`, `--config_file`, ...). `environment` adds to that
@@ -136,7 +129,8 @@ def run_child(
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    first, *arguments = [*launcher, *(["-m"] if launcher else []), module, str(spec_path)]
+    problem = ""
+    first, *arguments = [*launcher, "-m", module, str(spec_path)] if launcher else [module, str(spec_path)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     child = start_child(first, arguments, environment, python=python, **pipes)
     assert child.stdout is not None
@@ -153,16 +147,20 @@ def run_child(
         with open(log_path, "a", encoding="utf-8") as log:
             for line in output:
                 entry = _entry(line)
-                if entry is not None:
-                    progress(entry)
-                else:
+                if entry is None:
                     log.write(line)
                     log.flush()
                     tail.append(line.rstrip())
+                elif PROBLEM in entry:
+                    problem = entry[PROBLEM]
+                else:
+                    progress(entry)
         code = child.wait()
     finally:
         stop_child(child)
         watcher.join()
+    if code and problem:
+        raise ChildError(f"{problem}; its output is in {log_path}")
     if code:
         last = "Last lines:\n" + "\n".join(tail) if tail else "It wrote nothing before"
         raise ChildError(f"{module} {ended(code)}; its output is in {log_path}. {last}")
@@ -180,23 +178,16 @@ def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
     _signal(child, signal.SIGKILL)
     child.wait()
     deadline = time.monotonic() + _KILL_SECONDS
-    while any(_runs_in(child.pid, process) for process in psutil.process_iter(["status"])):
-        if time.monotonic() > deadline:
-            break
+    while _signal(child, 0) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-def _runs_in(group: int, process: psutil.Process) -> bool:
-    """Whether a process belongs to a process group and still runs."""
-    with suppress(ProcessLookupError):
-        return os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE
-    return False
-
-
-def _signal(child: subprocess.Popen, number: signal.Signals) -> None:
-    """Send a signal to the process group of a child, if anything is left of it."""
-    with suppress(ProcessLookupError):
+def _signal(child: subprocess.Popen, number: int) -> bool:
+    """Send a signal to the process group of a child; return whether anything is left of it."""
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)
+        return True
+    return False
 
 
 def _entry(line: str) -> dict | None:

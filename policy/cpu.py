@@ -108,12 +108,8 @@ def generate_shared(
 ) -> Any:
     """`model.generate`, but equal rows of `input_ids` are prefilled once, and ended answers leave the batch.
 
-    `input_ids`, [B, P], are padded on the left. Where the generation config names a cache, no prompt is
-    shared and no answer leaves: generation then makes its own.
+    `input_ids`, [B, P], are padded on the left.
     """
-    generate = type(model).generate
-    if getattr(options.get("generation_config"), "cache_implementation", None):
-        return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
     group, first = distinct(input_ids)
     cache, mask = DynamicCache(config=model.config), attention_mask[first, :-1]
     if input_ids.shape[1] > 1:
@@ -128,7 +124,7 @@ def generate_shared(
             )
         cache.batch_select_indices(group)
     options |= {"cache": cache, "custom_generate": decode}
-    return generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
+    return type(model).generate(model, input_ids=input_ids, attention_mask=attention_mask, **options)
 
 
 def decode(
@@ -179,15 +175,7 @@ def decode(
             cache.batch_select_indices(left)
             rows, ended, new = rows[left], ended[left], new[left]
             input_ids, attention_mask = input_ids[left], attention_mask[left]
-            drop_rows(logits_processor, left)
     return output[:, :length]
-
-
-def drop_rows(processors: LogitsProcessorList, rows: torch.Tensor) -> None:
-    """Keep only `rows` of the prompt lengths that the repetition penalty stores for each row."""
-    for processor in processors:
-        if isinstance(lengths := getattr(processor, "prompt_ignore_length", None), torch.Tensor):
-            processor.prompt_ignore_length = lengths[rows.to(lengths.device)]
 
 
 def drawn(scores: torch.Tensor) -> torch.Tensor:

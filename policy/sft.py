@@ -1,7 +1,7 @@
 """Teach a chat model the references of an environment by TRL's supervised fine-tuning.
 
 Run as a child process: `python -m policy.sft SPEC.json`. It writes complete checkpoints and continues from
-the last one after a crash. An error with a remedy is a progress line `{"problem": ...}` and exit code 1.
+the last one after a crash.
 """
 
 import sys
@@ -18,9 +18,9 @@ from envgen.files import move_directory, write_json
 from policy.chat.contract import Sampling
 from policy.chat.tokenizer import chat_tokens, template_end
 from policy.chat.transformers_model import TransformersModel, load
-from policy.child import tell
+from policy.child import PROBLEM, tell
 from policy.evaluation import evaluate
-from policy.grpo.saving import ProgressLines, merge_adapter
+from policy.grpo.saving import StageWatch, merge_adapter
 from policy.grpo.train_spec import last_checkpoint
 from policy.rollouts import breakdown_of
 from policy.warm_start import RATES, Rates, Taught, WarmStartSpec, evaluation_instances, examples
@@ -48,7 +48,7 @@ def warm_start(spec: WarmStartSpec) -> None:
         args=_arguments(spec),
         train_dataset=Dataset.from_list(encoded(examples(spec), tokenizer, end)),
         processing_class=tokenizer,
-        callbacks=[ProgressLines()],
+        callbacks=[StageWatch()],
         peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
     )
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
@@ -129,7 +129,7 @@ def main(spec: WarmStartSpec) -> None:
     try:
         warm_start(spec)
     except EnvwrightError as error:
-        tell({"problem": str(error)})
+        tell({PROBLEM: str(error)})
         sys.exit(1)
 
 

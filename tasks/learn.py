@@ -6,7 +6,7 @@ from typing import Any
 
 from engineer.gate import BASE_POLICY
 from envgen.breakdown import Breakdown, format_alarms
-from envgen.errors import ChildError, DataError
+from envgen.errors import DataError
 from envgen.files import digest
 from envgen.seeds import seed_integer
 from infra.config.preset import Preset
@@ -27,15 +27,14 @@ from infra.runs.files import (
 from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.checkpoints import is_simulated
-from policy.child import NOT_FINITE, OUT_OF_MEMORY, WARNING, run_child, vllm_python
+from policy.child import WARNING, run_child, vllm_python
 from policy.evaluation import Changes, valid_gains
-from policy.grpo.launch import checkpoint_form, divergence_advice, launcher, memory_advice, process_count
+from policy.grpo.launch import checkpoint_form, launcher, process_count
 from policy.grpo.train_spec import (
     CHECKPOINT,
     TrainingSettings,
     TrainSpec,
     deciding_options,
-    last_checkpoint,
     resumed_steps,
 )
 from policy.rollouts import Rollout, breakdown_of
@@ -87,36 +86,27 @@ def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
 def _train(run: Run, stage: int, spec: TrainSpec) -> None:
     # Its memory is for the trainer, and what it has loaded may be about to change.
     close_engine()
-    show, reasons = TrainingProgress(run, stage), dict[str, str]()
+    show = TrainingProgress(run, stage)
     if is_simulated(spec.parent):
         from policy import simulated
 
         return simulated.train(spec, show)
 
     def progress(entry: dict[str, Any]) -> None:
-        reasons.update({key: entry[key] for key in (OUT_OF_MEMORY, NOT_FINITE) if key in entry})
         if WARNING in entry:
             log.warning("stage %d: %s", stage, entry[WARNING])
         show(entry)
 
-    log_path = run.log("training", stage)
-    try:
-        run_child(
-            "policy.grpo.training",
-            spec,
-            spec.work / "spec.json",
-            log_path,
-            progress,
-            python=vllm_python() if spec.trl.get("use_vllm") else sys.executable,
-            launcher=launcher(spec.training, spec.trl),
-            environment=one_gpu(spec.training),
-        )
-    except ChildError as error:
-        if not reasons:
-            raise
-        advise = divergence_advice if NOT_FINITE in reasons else memory_advice
-        advice = advise([*reasons.values()][-1], spec.trl, last_checkpoint(spec.work))
-        raise ChildError(f"stage {stage}: {advice}. The trainer's output is in {log_path}") from error
+    run_child(
+        "policy.grpo.training",
+        spec,
+        spec.work / "spec.json",
+        run.log("training", stage),
+        progress,
+        python=vllm_python() if spec.trl.get("use_vllm") else sys.executable,
+        launcher=launcher(spec.training, spec.trl),
+        environment=one_gpu(spec.training),
+    )
 
 
 def one_gpu(training: TrainingSettings) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.environment import wrong_reference
-from envgen.errors import ChildError, ConfigError, ModelError, excerpt
+from envgen.errors import ConfigError, excerpt
 from envgen.files import canonical_json
 from infra.config.preset import TUNING_SEED, Preset
 from policy.child import run_child
@@ -20,9 +20,9 @@ def warm_start(output: Path, preset: Preset, recipe: WarmStartRecipe) -> Taught:
     a call that was cut off.
 
     ConfigError if that call meant another warm start, or the environment has no references to learn from;
-    ModelError if the model cannot be taught.
+    ChildError if the model cannot be taught.
     """
-    work, problems = output.with_name(f"{output.name}-work"), list[str]()
+    work = output.with_name(f"{output.name}-work")
     spec = WarmStartSpec(
         recipe=recipe,
         model=preset.model,
@@ -44,19 +44,13 @@ def warm_start(output: Path, preset: Preset, recipe: WarmStartRecipe) -> Taught:
     throttle = Throttle()
 
     def progress(entry: dict[str, Any]) -> None:
-        problems.extend([entry["problem"]] if "problem" in entry else [])
         if "loss" in entry and (throttle.ready() or entry["step"] == entry["steps"]):
             left = (entry["steps"] - entry["step"]) * entry["elapsed"] / max(1, entry["steps_here"])
             words = "step %d of %d, loss %.3f, %.0f min left"
             log.info(words, entry["step"], entry["steps"], entry["loss"], left / 60)
 
-    try:
-        files = work / "spec.json", work / "training.log"
-        run_child("policy.sft", spec, *files, progress, environment=one_gpu(TrainingSettings()))
-    except ChildError:
-        if problems:
-            raise ModelError(problems[-1]) from None
-        raise
+    files = work / "spec.json", work / "training.log"
+    run_child("policy.sft", spec, *files, progress, environment=one_gpu(TrainingSettings()))
     return Taught.model_validate_json((output / RATES).read_bytes())
 
 

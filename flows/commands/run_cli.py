@@ -20,7 +20,7 @@ from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import checked_run, training_was_checked
 from policy.checkpoints import check_hub, resolve_model
-from policy.grpo.launch import INSTALL, missing_packages
+from policy.grpo.launch import missing_packages
 
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
 DryRun = Annotated[
@@ -105,10 +105,7 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
         )
     if (tokens := preset.prompt_tokens()) is not None:
         lines.append(f"the longest prompt has {tokens} tokens")
-    lines += [
-        f"not installed here, and needed for {setting}: {INSTALL[package]}"
-        for package, setting in missing_packages(preset.trl).items()
-    ]
+    lines += missing_packages(preset.trl)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

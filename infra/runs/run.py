@@ -197,7 +197,7 @@ def checked_run(directory: Path, preset: Preset) -> Run:
 
     The number of stages may be larger, so that a run can be extended; stages that are complete stay. Approval
     may be turned on and off; left out, it stays as it was. Options that decide memory and speed only
-    (`policy.grpo.train_spec.MEMORY_OPTIONS`) may differ, so that a run that ran out of memory can go on.
+    (`policy.grpo.train_spec.SPLITTING`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory, chosen=preset)
     if not run.has(CURRICULUM):

@@ -1,7 +1,7 @@
 """A chat model in a child process: the caller never imports torch, and closing it frees the memory.
 
-On transformers the child is this module, asked over a pipe: `python -m policy.chat.engine PIPE SOURCE DTYPE
-BATCH_SIZE TEMPLATE_KWARGS`. `policy.chat.vllm_server` asks a vLLM server instead.
+On transformers the child is this module, asked over a pipe: `python -m policy.chat.engine PIPE SOURCE
+OPTIONS`. `policy.chat.vllm_server` asks a vLLM server instead.
 """
 
 import gc
@@ -19,11 +19,7 @@ from envgen.errors import EndedError, ModelError
 from envgen.processes import ended
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.engine_config import EngineConfig
-from policy.child import is_out_of_memory, start_child, stop_child, vllm_python
-
-NEW, DONE, REFUSED, FAILED = "new", "done", "refused", "failed"
-"""Kinds of a reply: new completions by their index in the request, the end of the request, the text of a
-ModelError, and the text of any other error, which ends the child."""
+from policy.child import is_out_of_memory, start_child, stop_child
 
 
 class Engine(ABC):
@@ -53,13 +49,11 @@ class Engine(ABC):
 
         try:
             self._complete(conversations, sampling, add)
-        except ModelError as error:
-            if not is_out_of_memory(error):
-                raise
-            advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
-            raise ModelError(f"{error}; {advice}") from None
-        except BaseException:
-            self.close()  # its further answers belong to no later call
+        except BaseException as error:
+            self.close()  # further answers belong to no later call, and what is left of memory is unknown
+            if isinstance(error, ModelError) and is_out_of_memory(error):
+                advice = f"{self.config.less_memory}. Its output is in {self.log_path}"
+                raise ModelError(f"{error}; {advice}") from None
             raise
         return [completions[index] for index in range(len(conversations))]
 
@@ -70,8 +64,7 @@ class Engine(ABC):
         """Report the completion of every conversation; ModelError."""
 
     def _ended(self, status: int) -> EndedError:
-        """Clean up after a process that ended with a return code; return the error that says so."""
-        self.close()
+        """Return the error for a process that ended with a return code."""
         return EndedError(
             f"{self.source}: the process that runs the model {ended(status)}; its output is in "
             f"{self.log_path}; if it lacks memory, {self.config.less_memory}"
@@ -85,20 +78,19 @@ class Engine(ABC):
 
 
 class TransformersEngine(Engine):
-    """One child process that answers on Hugging Face transformers."""
+    """One child process that answers on Hugging Face transformers.
+
+    It sends new completions by their index in the request, then None; or a ModelError.
+    """
 
     _pipe: Connection
-
-    @property
-    def pid(self) -> int | None:
-        """The process, if it runs."""
-        return self._child and self._child.pid
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._pipe, theirs = Pipe()
-        options = self.config.dtype, str(self.config.batch_size), json.dumps(self.template_kwargs)
-        arguments = [str(theirs.fileno()), self.source, *options]
+        options = {"batch_size": self.config.batch_size, "dtype": self.config.dtype}
+        options |= {"template_kwargs": self.template_kwargs}
+        arguments = [str(theirs.fileno()), self.source, json.dumps(options)]
         streams = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
         with theirs, open(self.log_path, "ab") as log:
             return start_child("policy.chat.engine", arguments, stdout=log, stderr=log, **streams)
@@ -109,16 +101,12 @@ class TransformersEngine(Engine):
         self._child = self._child or self._start()
         try:
             self._pipe.send((conversations, sampling))
-            kind, value = self._pipe.recv()
-            while kind == NEW:
-                progress(value)
-                kind, value = self._pipe.recv()
+            while (reply := self._pipe.recv()) is not None:
+                if isinstance(reply, ModelError):
+                    raise reply
+                progress(reply)
         except (EOFError, ConnectionError):
             raise self._ended(self._child.wait()) from None
-        if kind == FAILED:
-            self.close()
-        if kind != DONE:
-            raise ModelError(value)
 
     def close(self) -> None:
         """End the child and all that it started."""
@@ -134,12 +122,12 @@ def start_engine(
     if config.backend == "vllm":
         from policy.chat.vllm_server import VllmEngine
 
-        return VllmEngine(source, config, log_path, vllm_python(), template_kwargs)
+        return VllmEngine(source, config, log_path, template_kwargs)
     return TransformersEngine(source, config, log_path, template_kwargs)
 
 
-def main(pipe: Connection, source: str, **options: Any) -> None:
-    """Answer one request after the other until the pipe closes; an error that is no ModelError ends it."""
+def main(pipe: Connection, source: str, options: dict[str, Any]) -> None:
+    """Answer one request after the other until the pipe closes."""
     gc.disable()  # see policy.grpo.training
     from policy.chat.transformers_model import TransformersModel
 
@@ -152,28 +140,17 @@ def main(pipe: Connection, source: str, **options: Any) -> None:
             return
         try:
             if model is None:
-                _log(f"loads {source}")
+                print(f"engine {os.getpid()}: loads {source}", file=sys.stderr, flush=True)
                 model = TransformersModel(source, **options)
-            _log(f"completes {len(conversations)} conversations by up to {sampling.max_tokens} tokens")
-            model.complete(conversations, sampling, lambda new: pipe.send((NEW, new)))
-            pipe.send((DONE, None))
+            model.complete(conversations, sampling, pipe.send)
+            pipe.send(None)
         except ModelError as error:
-            pipe.send((REFUSED, str(error)))
+            pipe.send(error)
         except Exception as error:
-            words = "out of memory" if isinstance(error, MemoryError) and not str(error) else str(error)
-            pipe.send((FAILED, f"{source}: {type(error).__name__}: {words}"))
+            words = "out of memory" if isinstance(error, MemoryError) else str(error)
+            pipe.send(ModelError(f"{source}: {type(error).__name__}: {words}"))
             raise
 
 
-def _log(words: str) -> None:
-    print(f"engine {os.getpid()}: {words}", file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    main(
-        Connection(int(sys.argv[1])),
-        sys.argv[2],
-        dtype=sys.argv[3],
-        batch_size=int(sys.argv[4]),
-        template_kwargs=json.loads(sys.argv[5]),
-    )
+    main(Connection(int(sys.argv[1])), sys.argv[2], json.loads(sys.argv[3]))

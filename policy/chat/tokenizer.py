@@ -1,6 +1,5 @@
 """How a model is asked, and where its answers end: the same in training, warm start and every engine."""
 
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,12 +9,11 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from envgen.errors import ModelError
 from envgen.terminal import printable
+from envgen.thinking import OPEN
 from policy.checkpoints import resolve_model
 
 QUOTED = 600
 """Maximum length of a library's words in an error message."""
-TEMPLATE_SECONDS = 60.0
-"""Time limit of a chat template: the template of an unknown model may loop for ever."""
 TODAY = datetime(2024, 7, 26, tzinfo=UTC)
 """Date that chat templates write, whatever the day of the run; the one of Llama 3 where it has no clock."""
 _CODES = (*"aAbBdeFHIjmMpSTyY", "-d", "-m")
@@ -33,7 +31,7 @@ def load_tokenizer(source: str, template_kwargs: Mapping[str, Any] | None = None
         )
     if tokenizer.chat_template is None:
         raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
-    with refused(f"{source}: its chat template cannot be used"), _time_limit(TEMPLATE_SECONDS):
+    with refused(f"{source}: its chat template cannot be used"):
         template = tokenizer.get_chat_template()
         if not template.startswith(prelude := _prelude(template, template_kwargs or {})):
             tokenizer.chat_template = prelude + template
@@ -67,6 +65,13 @@ def chat_tokens(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:
     return tokenizer(texts, add_special_tokens=False)["input_ids"]
 
 
+def opening(tokenizer: Any) -> str:
+    """Return `<think>` if the chat template opens the thinking of an answer itself, or else nothing."""
+    turns = [{"role": "user", "content": "Hello"}]
+    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    return OPEN if text.rstrip().endswith(OPEN) else ""
+
+
 def template_end(tokenizer: Any) -> int | None:
     """The special token that the chat template writes after an answer; None if it writes none."""
     turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": _ANSWER}]
@@ -89,21 +94,6 @@ def generation_config(tokenizer: Any, loaded: GenerationConfig) -> GenerationCon
         eos_token_id=sorted(ends - {None}),
         pad_token_id=tokenizer.pad_token_id,
     )
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the main thread, which loads models, if the block takes longer."""
-
-    def end(*_: Any) -> None:
-        raise TimeoutError(f"it does not end within {seconds:g} s")
-
-    before, left = signal.signal(signal.SIGALRM, end), signal.setitimer(signal.ITIMER_REAL, seconds)[0]
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, left)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorL
 from envgen.errors import ModelError, excerpt
 from envgen.seeds import seed_integer
 from policy.chat.contract import Completion, Conversation, Progress, Sampling, equal_groups
-from policy.chat.tokenizer import generation_config, load_tokenizer, refused
+from policy.chat.tokenizer import generation_config, load_tokenizer, opening, refused
 from policy.checkpoints import resolve_model
 from policy.cpu import decode
 
@@ -48,6 +48,7 @@ class TransformersModel:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model, self.tokenizer = load(source, dtype, template_kwargs)
         self.model.to(self.device).eval()
+        self.opening = opening(self.tokenizer)
         self.ends = tuple(self.model.generation_config.eos_token_id)
         self.limit: int | None = getattr(self.model.config, "max_position_embeddings", None)
 
@@ -94,7 +95,7 @@ class TransformersModel:
         """The completion from its tokens, of which those after the end do not count."""
         end = next((place for place, token in enumerate(row) if token in self.ends), None)
         return Completion(
-            text=self.tokenizer.decode(row[:end], skip_special_tokens=True),
+            text=self.opening + self.tokenizer.decode(row[:end], skip_special_tokens=True),
             prompt_tokens=len(question.tokens),
             completion_tokens=len(row) if end is None else end + 1,
             finish_reason="length" if end is None else "stop",

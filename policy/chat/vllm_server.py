@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from envgen.errors import ModelError
-from policy.chat.contract import Conversation, Progress, Sampling
+from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.endpoint import Endpoint
 from policy.chat.engine import Engine
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import resolve_model
-from policy.child import TAIL_LINES, start_child
+from policy.child import TAIL_LINES, start_child, vllm_python
 from policy.devices import visible_devices
 
 START_SECONDS = 1_800
 """Longest time until the server answers: it may have to download and compile a large model."""
 REQUEST_SECONDS = 3_600
+_OPENING = "opening"
 _NAME = "policy"
 """Name of the model at the server."""
 # `vllm serve` of the package for CPUs fails, as it asks for the metadata of a package named vllm.
@@ -48,16 +49,11 @@ _DEFAULTS = {
 class VllmEngine(Engine):
     """A vLLM server, started by the first call."""
 
-    def __init__(
-        self,
-        source: str,
-        config: EngineConfig,
-        log_path: Path,
-        python: str,
-        template_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(source, config, log_path, template_kwargs)
-        self.python, self._url = python, ""
+    def __init__(self, *arguments: Any) -> None:
+        """ModelError if vLLM is not installed."""
+        super().__init__(*arguments)
+        self._python, self._url = vllm_python(), ""
+        self._folder = self.log_path.with_name(f"{self.log_path.stem}-vllm")
         self._key = secrets.token_urlsafe()  # nobody else on this machine uses the server
 
     def _complete(
@@ -71,8 +67,13 @@ class VllmEngine(Engine):
         # Without retries: a server on this machine that refuses or ends does so again.
         endpoint = Endpoint(base_url=self._url, model=_NAME, timeout=REQUEST_SECONDS, retries=0)
         model = OpenAIModel(endpoint, self._key, concurrency=self.config.batch_size)
+        opening = (self._folder / _OPENING).read_text()
+
+        def add(new: Mapping[int, Completion]) -> None:
+            progress({index: c.model_copy(update={"text": opening + c.text}) for index, c in new.items()})
+
         try:
-            model.complete(conversations, sampling, progress)
+            model.complete(conversations, sampling, add)
         except ModelError:
             assert self._child is not None
             # The server may be about to end, after the loss of its core.
@@ -91,12 +92,13 @@ class VllmEngine(Engine):
         self._url = f"http://127.0.0.1:{port}/v1"
         environment = {name: os.environ.get(name, value) for name, value in _DEFAULTS.items()}
         environment["VLLM_API_KEY"] = self._key
-        source, folder = resolve_model(self.source), self.log_path.with_name(f"{self.log_path.stem}-vllm")
-        command = [source, json.dumps(self.template_kwargs), str(folder), *arguments(source, self.config)]
+        source, options = resolve_model(self.source), json.dumps(self.template_kwargs)
+        command = [source, options, str(self._folder), *arguments(source, self.config)]
         with open(self.log_path, "ab") as log:
-            options = {"python": self.python, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             command += ["--host", "127.0.0.1", "--port", str(port)]
-            self._child = start_child("policy.chat.vllm_server", command, environment, **options)
+            module = "policy.chat.vllm_server"
+            self._child = start_child(module, command, environment, python=self._python, **streams)
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
             if self._child.poll() is not None or time.monotonic() > deadline:
@@ -137,10 +139,10 @@ def _healthy(port: int) -> bool:
 
 
 def main(source: str, template_kwargs: str, folder: str, *options: str) -> None:
-    """Become a vLLM server; chat template and generation config are written to the folder."""
+    """Become a vLLM server; generation config, chat template and `opening` are written to the folder."""
     from transformers import AutoConfig, GenerationConfig
 
-    from policy.chat.tokenizer import generation_config, load_tokenizer
+    from policy.chat.tokenizer import generation_config, load_tokenizer, opening
 
     tokenizer = load_tokenizer(source, json.loads(template_kwargs))
     try:
@@ -148,6 +150,7 @@ def main(source: str, template_kwargs: str, folder: str, *options: str) -> None:
     except OSError:
         loaded = GenerationConfig.from_model_config(AutoConfig.from_pretrained(source))
     generation_config(tokenizer, loaded).save_pretrained(folder)
+    (Path(folder) / _OPENING).write_text(opening(tokenizer))
     template = Path(folder) / "chat_template.jinja"
     template.write_text(tokenizer.get_chat_template())
     sys.argv[1:] = [*options, "--generation-config", folder, "--chat-template", str(template)]

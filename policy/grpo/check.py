@@ -31,8 +31,6 @@ class CheckSpec(Frozen):
     """Options of `trl.GRPOConfig`."""
     lora: dict[str, Any] | None = None
     """Options of `peft.LoraConfig`."""
-    lora_field: str = "training.lora"
-    """Field that an error about `lora` names."""
     processes: int = 1
     instances: int | None = None
     """Training instances of the stage; None: the number of steps is not checked."""
@@ -106,8 +104,8 @@ def check(spec: CheckSpec) -> TrainingPlan:
     if spec.lora is not None:
         from peft import LoraConfig
 
-        _check_fields(spec.lora_field, LoraConfig, spec.lora)
-        _built(spec.lora_field, spec.lora, lambda: LoraConfig(task_type="CAUSAL_LM", **(spec.lora or {})))
+        _check_fields("lora", LoraConfig, spec.lora)
+        _built("lora", spec.lora, lambda: LoraConfig(task_type="CAUSAL_LM", **(spec.lora or {})))
     _check_fields("trl", GRPOConfig, spec.trl)
     options = {"output_dir": "unused", "report_to": [], **spec.trl}
     config = _built("trl", spec.trl, lambda: grpo_arguments(options, spec.processes))

@@ -16,11 +16,6 @@ from policy.grpo.train_spec import TrainingSettings
 
 LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
-INSTALL = {
-    "bitsandbytes": install("8bit"),
-    "liger_kernel": "pip install liger-kernel",
-}
-"""Packages that training may need beyond those that envwright is installed with."""
 
 
 def checkpoint_form(settings: TrainingSettings) -> str:
@@ -72,9 +67,7 @@ def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, 
 
 
 def check_training(settings: TrainingSettings) -> None:
-    """ConfigError for an impossible launch, or an option of LoRA that envwright sets."""
-    if "task_type" in (settings.lora or {}):
-        raise ConfigError("training.lora.task_type: envwright sets this option itself; remove it")
+    """ConfigError for a launch that is impossible, or an optimizer that cannot be carried."""
     if settings.carry_optimizer and settings.lora is not None:
         raise ConfigError(
             "training.carry_optimizer: true, but each stage trains a new adapter; remove it or training.lora"
@@ -89,27 +82,25 @@ def check_training(settings: TrainingSettings) -> None:
     kind, processes = _kind(_fields(settings.launch)), process_count(settings)
     if kind == "DEEPSPEED":
         raise ConfigError(f"training.launch: {settings.launch} asks for DeepSpeed; choose fsdp2 instead")
-    if kind == "NO" and processes > 1:
+    if (kind == "NO" and processes > 1) or (kind == "MULTI_GPU" and processes == 1):
         raise ConfigError(
-            f"training.processes: {processes}, but training.launch {settings.launch} starts one; choose ddp "
-            "or fsdp2, or 1"
-        )
-    if kind == "MULTI_GPU" and processes == 1:
-        raise ConfigError(
-            f"training.processes: 1, but training.launch {settings.launch} is for several; choose one-gpu, "
-            "or more processes"
+            f"training.processes: {processes} does not fit training.launch {settings.launch}; choose one-gpu"
+            " for 1, ddp or fsdp2 for more"
         )
 
 
-def missing_packages(trl: dict[str, Any]) -> dict[str, str]:
-    """Package that is not installed -> the setting that needs it."""
-    optimizer = str(trl.get("optim", ""))
-    quantised = "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit"
-    needed = {
-        "bitsandbytes": f"trl.optim {optimizer}" if quantised else "",
-        "liger_kernel": "trl.use_liger_kernel" if trl.get("use_liger_kernel") else "",
-    }
-    return {package: setting for package, setting in needed.items() if setting and find_spec(package) is None}
+def missing_packages(trl: dict[str, Any]) -> list[str]:
+    """Return a line for each option that needs a package which is not installed, and how to get it."""
+    optimizer, needed = str(trl.get("optim", "")), list[tuple[str, str, str]]()
+    if "8bit" in optimizer or optimizer.startswith("paged_") or optimizer == "lion_32bit":
+        needed.append((f"trl.optim {optimizer}", "bitsandbytes", install("8bit")))
+    if trl.get("use_liger_kernel"):
+        needed.append(("trl.use_liger_kernel", "liger_kernel", "pip install liger-kernel"))
+    return [
+        f"{setting}: needs {package}, which is not installed: {how}, or change the setting"
+        for setting, package, how in needed
+        if find_spec(package) is None
+    ]
 
 
 def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
@@ -121,11 +112,7 @@ def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
         except ModelError as error:
             raise ConfigError(f"trl.use_vllm: {error}") from None
     if missing := missing_packages(trl):
-        lines = [
-            f"{setting}: needs {package}, which is not installed: {INSTALL[package]}, or change the setting"
-            for package, setting in missing.items()
-        ]
-        raise ConfigError("; ".join(lines))
+        raise ConfigError("; ".join(missing))
     if sys.platform != "linux":
         return
     needed, there = dict[str, int](), len(visible_devices())
@@ -145,36 +132,36 @@ def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
 def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
     """The reason, what to change so that training needs less memory, and where it continues."""
     batch, parts = trl.get("per_device_train_batch_size", 8), trl.get("gradient_accumulation_steps", 1)
-    advice = [
+    advice = (
         f"divide trl.per_device_train_batch_size (now {batch}) and multiply trl.gradient_accumulation_steps "
-        f"(now {parts}) and trl.steps_per_generation, if it is set, by the same number",
-        *([] if trl.get("gradient_checkpointing", True) else ["set trl.gradient_checkpointing=true"]),
-        "set training.launch=fsdp2 and training.processes to the number of GPUs",
-    ]
-    share = trl.get("vllm_gpu_memory_utilization", 0.3)
-    if "cache blocks" in reason.lower():
+        f"(now {parts}) by the same number, set trl.gradient_checkpointing=true, or training.launch=fsdp2"
+    )
+    if trl.get("use_vllm"):
+        share = trl.get("vllm_gpu_memory_utilization", 0.3)
         # vLLM's share holds its weights and no answer: only more of it helps, or shorter answers.
-        advice = [f"raise trl.vllm_gpu_memory_utilization (now {share})", "lower trl.vllm_max_model_length"]
-    elif trl.get("use_vllm"):
-        vllm = f"lower trl.vllm_gpu_memory_utilization (now {share}) and set trl.vllm_enable_sleep_mode=true"
-        advice.insert(1, vllm)
-    where = f"continues from {resume.name}" if resume else "starts this stage's training anew"
-    listed = "; ".join(f"({number}) {text}" for number, text in enumerate(advice, start=1))
+        advice = (
+            f"raise trl.vllm_gpu_memory_utilization (now {share}) or lower trl.vllm_max_model_length"
+            if "cache blocks" in reason.lower()
+            else f"lower trl.vllm_gpu_memory_utilization (now {share}), or {advice}"
+        )
     return (
-        f"training ran out of memory: {reason}. None of these changes what is learned: {listed}. The same "
-        f"command with them {where}"
+        f"training ran out of memory: {reason}. None of these changes what is learned: {advice}. The same "
+        f"command with them {_where(resume)}"
     )
 
 
 def divergence_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
     """Return the reason, where the same command continues, and what to change if it ends there again."""
     rate = trl.get("learning_rate", "TRL's default")
-    where = f"continues from {resume.name}" if resume else "starts this stage's training anew"
     return (
-        f"training stopped, and nothing of it is published: {reason}. The same command {where}; if it stops "
-        f"there again, lower trl.learning_rate (now {rate}), trl.max_grad_norm or the rewards, or set "
-        "training.dtype=float32"
+        f"training stopped, and nothing of it is published: {reason}. The same command {_where(resume)}; if"
+        f" it stops there again, lower trl.learning_rate (now {rate}), trl.max_grad_norm or the rewards, or"
+        " set training.dtype=float32"
     )
+
+
+def _where(resume: Path | None) -> str:
+    return f"continues from {resume.name}" if resume else "starts this stage's training anew"
 
 
 def _fields(name: str) -> dict[str, Any]:

@@ -67,13 +67,15 @@ def reward_functions(
     faults: FaultCount,
     instances: Sequence[Instance],
     failed: list[dict[str, str]] | None = None,
+    opening: str = "",
 ) -> list[Callable[..., list[float | None]]]:
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
     `instances`. A crash of the judge is an error, never a reward of 0. Completions that could not be scored
     get None from every function, which leaves them out of the mean of their group; `faults` raises DataError
-    if they are too many. `failed` gets what was judged invalid, see `train_log`.
+    if they are too many. `failed` gets what was judged invalid, see `train_log`. `opening` is the start of
+    each answer that the chat template has written, see `policy.chat.tokenizer.opening`.
     """
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
@@ -83,7 +85,8 @@ def reward_functions(
             completions: list[Any], index: list[int], prompts: Sequence[Any] = (), **_: Any
         ) -> list[float | None]:
             nonlocal batch, earned
-            texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
+            answers = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
+            texts = [opening + answer for answer in answers]
             # TRL hands the same batch to one function after the other.
             if (texts, index) != batch:
                 verdicts = environment.judge([instances[place] for place in index], texts)

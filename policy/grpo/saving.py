@@ -2,15 +2,15 @@
 
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from peft import PeftModel
-from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainerState
 
 from envgen.dataset import read_dataset
@@ -18,9 +18,9 @@ from envgen.environment import Environment
 from envgen.files import write_json
 from policy.chat.tokenizer import chat_tokens
 from policy.chat.transformers_model import load
-from policy.child import NOT_FINITE, WARNING, tell
+from policy.child import WARNING, tell
 from policy.grpo.optimizer import save_optimizer
-from policy.grpo.train_spec import TrainingSettings, TrainSpec
+from policy.grpo.train_spec import TrainingSettings, TrainSpec, mark_complete
 
 SCORED = 8
 """Instances whose reference answers are scored before and after an adapter is merged."""
@@ -31,10 +31,13 @@ Scored = list[tuple[list[int], list[float]]]
 """Token ids, and the log-probability, in nats, of each of the last ones given those before."""
 
 
-class ProgressLines(TrainerCallback):
-    """Print `progress {json}` with step, steps and the numbers that the trainer logs.
+class StageWatch(TrainerCallback):
+    """Print `progress {json}` with step, steps and the numbers that the trainer logs, and what this process
+    has done: steps, tokens, seconds.
 
-    It also says how many steps and tokens this process has done, and in how many seconds.
+    A step whose loss or gradient norm is not finite ends training with FloatingPointError before it is saved;
+    with fp16 a gradient may overflow, and its scaler skips the step. A checkpoint is marked as complete once
+    all processes have written their parts.
     """
 
     def __init__(self) -> None:
@@ -46,8 +49,8 @@ class ProgressLines(TrainerCallback):
         self._first_tokens = state.num_input_tokens_seen
 
     def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Called by the trainer at every log entry."""
-        logs = kwargs.get("logs")
+        """Called by the trainer at every log entry; an error follows in every process."""
+        logs = kwargs.get("logs") or {}
         if state.is_world_process_zero and logs and "train_runtime" not in logs:
             numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
             here = {
@@ -56,22 +59,15 @@ class ProgressLines(TrainerCallback):
                 "elapsed": round(time.monotonic() - self._started, 2),
             }
             tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})
-
-
-class StopIfNotFinite(TrainerCallback):
-    """End training with an error after a step whose loss or gradient norm is not finite, before it is saved.
-
-    With fp16 a gradient may overflow: its scaler skips the step.
-    """
-
-    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Called by the trainer at every log entry; the error follows in every process."""
         for name in ("loss",) if args.fp16 else ("loss", "grad_norm"):
-            if not isfinite(value := (kwargs.get("logs") or {}).get(name, 0.0)):
-                reason = f"{name} is {value} in step {state.global_step}"
-                if state.is_world_process_zero:
-                    tell({NOT_FINITE: reason})
-                raise FloatingPointError(reason)
+            if not isfinite(value := logs.get(name, 0.0)):
+                raise FloatingPointError(f"{name} is {value} in step {state.global_step}")
+
+    def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer once this process has written its part."""
+        PartialState().wait_for_everyone()
+        if state.is_world_process_zero:
+            mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
 
 class Budget(TrainerCallback):
@@ -124,12 +120,10 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     if spec.training.carry_optimizer:
         save_optimizer(trainer, partial)
-    if spec.training.lora is None:
+    if spec.training.lora is None and trainer.is_fsdp_enabled:
+        _save_split(trainer, tokenizer, partial, dtype)
+    elif spec.training.lora is None:
         trainer.save_model(str(partial))
-        if trainer.is_fsdp_enabled and trainer.accelerator.is_main_process:
-            # FSDP trains in float32 under autocast, and takes tied weights for two.
-            tied = trainer.model._tied_weights_keys if trainer.model.config.tie_word_embeddings else ()
-            _cast(partial, dtype, tied or ())
     else:
         scored = score_references(trainer, tokenizer, environment, spec)
         adapter = spec.work / "adapter"
@@ -142,13 +136,17 @@ def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec
     return partial
 
 
-def _cast(checkpoint: Path, dtype: torch.dtype, without: Collection[str]) -> None:
-    """Write the weights of a checkpoint in another type, and leave some out."""
-    for file in checkpoint.glob("*.safetensors"):
-        weights = {name: part.to(dtype) for name, part in load_file(file).items() if name not in without}
-        save_file(weights, file, {"format": "pt"})
-    config = json.loads((checkpoint / "config.json").read_bytes())
-    write_json(checkpoint / "config.json", config | {"dtype": str(dtype).removeprefix("torch.")})
+def _save_split(trainer: Any, tokenizer: Any, checkpoint: Path, dtype: torch.dtype) -> None:
+    """Put the weights of all processes together: FSDP2 trains in float32, and takes tied weights for two."""
+    weights = trainer.accelerator.get_state_dict(trainer.model)
+    if trainer.accelerator.is_main_process:
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        tied = (model._tied_weights_keys or ()) if model.config.tie_word_embeddings else ()
+        weights = {name: part.to(dtype) for name, part in weights.items() if name not in tied}
+        model.save_pretrained(str(checkpoint), state_dict=weights)
+        tokenizer.save_pretrained(str(checkpoint))
+        config = json.loads((checkpoint / "config.json").read_bytes())
+        write_json(checkpoint / "config.json", config | {"dtype": str(dtype).removeprefix("torch.")})
 
 
 def merge_adapter(

@@ -11,94 +11,65 @@ from envgen.errors import ConfigError
 from envgen.files import write_json
 from envgen.frozen import Frozen
 from envgen.registry import EnvironmentSpec
-from policy.checkpoints import is_resumable
 from policy.grpo.rewards import RewardWeights
 
 CHECKPOINT, TRAIN_LOG = "checkpoint", "train_log.parquet"
 """What training writes to the directory of its stage."""
-RESERVED_OPTIONS = frozenset(
-    {
-        "output_dir",
-        "seed",
-        "reward_weights",
-        "report_to",
-        "logging_steps",
-        "logging_strategy",
-        "resume_from_checkpoint",
-        "save_strategy",
-    }
-)
-"""Options that envwright sets itself: paths, seeds, rewards, a log entry a step, and when to save."""
-SAMPLING_OPTIONS = frozenset(
-    {
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "generation_kwargs",
-        "vllm_structured_outputs_regex",
-    }
-)
-"""Options that draw answers otherwise than the loss assumes."""
-
-MEMORY_OPTIONS = frozenset(
-    {
-        "per_device_train_batch_size",
-        "gradient_accumulation_steps",
-        "gradient_checkpointing",
-        "gradient_checkpointing_kwargs",
-        "use_liger_kernel",
-        "liger_kernel_config",
-        "torch_empty_cache_steps",
-        "vllm_gpu_memory_utilization",
-        "vllm_enable_sleep_mode",
-        "vllm_max_model_length",
-        "vllm_tensor_parallel_size",
-        "vllm_server_base_url",
-        "vllm_server_host",
-        "vllm_server_port",
-        "vllm_server_timeout",
-        "vllm_group_port",
-        "save_total_limit",
-        "dataloader_num_workers",
-    }
-)
-"""Options that decide memory, speed and what a crash costs, and what is learned only by rounding, as long as
-a step and a generation have as many answers: a run may go on with others."""
-
 _RESUMES = "resumes.json"
+_FILES = "files.json"
+"""File of each trainer checkpoint, written last: name of every file -> its size in bytes."""
 DEFAULTS = {"num_generations": 8, "max_completion_length": 512, "scale_rewards": "group"}
 """Options that we read too: they are given to the trainer even if a preset leaves them out."""
-_SMALLEST = {
-    "num_generations": 2,
-    "max_completion_length": 1,
-    "per_device_train_batch_size": 1,
-    "gradient_accumulation_steps": 1,
-    "steps_per_generation": 1,
-    "generation_batch_size": 1,
-    "num_iterations": 1,
-    "dataloader_num_workers": 0,
+_SET_BY_US = """
+    output_dir seed reward_weights report_to resume_from_checkpoint logging_steps logging_strategy
+    save_strategy save_only_model eval_strategy eval_on_start load_best_model_at_end auto_find_batch_size
+    remove_unused_columns
+"""
+_SAMPLING = """
+    temperature top_p top_k min_p repetition_penalty generation_kwargs vllm_structured_outputs_regex
+"""
+_REMOVE = "envwright sets this option itself; remove it"
+_SECRET = "a preset is published with its run; remove it and set HF_TOKEN"
+_REFUSED = {
+    **dict.fromkeys(_SET_BY_US.split(), _REMOVE),
+    **dict.fromkeys(
+        _SAMPLING.split(),
+        f"{_REMOVE}, as the loss takes answers for draws from the policy at temperature 1, without cuts and"
+        " penalties",
+    ),
+    "hub_token": _SECRET,
+    "push_to_hub_token": _SECRET,
+    "num_train_epochs": "set the preset's own 'epochs' instead",
+    "save_steps": "set the preset's own 'training.save_minutes' instead",
+    "chat_template_kwargs": "set the preset's own 'chat_template_kwargs' instead, which training, evaluation"
+    " and engineer use",
 }
-"""Sizes that we read, or that TRL reads without a check -> their least values."""
-CHOICES: dict[str, tuple[str | bool, ...]] = {
+"""Option that a preset must not set -> what to do instead."""
+_SIZES_READ = """
+    num_generations max_completion_length per_device_train_batch_size gradient_accumulation_steps
+    steps_per_generation generation_batch_size
+"""
+_SIZES = _SIZES_READ.split()
+"""Whole numbers of at least 1."""
+CHOICES: dict[str, tuple[str, ...]] = {
     "loss_type": ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
     "importance_sampling_level": ("token", "sequence"),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
     "scale_rewards": ("group", "batch", "none"),
     "vllm_mode": ("colocate", "server"),
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
-    "eval_strategy": ("no",),
-    "eval_on_start": (False,),
-    "load_best_model_at_end": (False,),
-    "auto_find_batch_size": (False,),
-    "remove_unused_columns": (False,),
-    "save_only_model": (False,),
 }
-"""Values of options that TRL checks only while it trains, and those that fit our use of it: without its
-evaluations, and with checkpoints from which training can continue."""
-SPLITTING = frozenset({*MEMORY_OPTIONS, "steps_per_generation", "generation_batch_size"})
-"""Options that say how the completions of a step are split up; what is learned follows from their sum."""
+"""Values of options that TRL checks only while it trains."""
+_SPLITTING = """
+    per_device_train_batch_size gradient_accumulation_steps steps_per_generation generation_batch_size
+    gradient_checkpointing gradient_checkpointing_kwargs use_liger_kernel liger_kernel_config
+    torch_empty_cache_steps dataloader_num_workers save_total_limit
+    vllm_gpu_memory_utilization vllm_enable_sleep_mode vllm_max_model_length vllm_tensor_parallel_size
+    vllm_server_base_url vllm_server_host vllm_server_port vllm_server_timeout vllm_group_port
+"""
+SPLITTING = frozenset(_SPLITTING.split())
+"""Options that decide memory and speed. They change the result by rounding only, as long as a step and a
+generation have as many answers: a run may continue with others."""
 
 
 class TrainingSettings(Frozen, use_attribute_docstrings=True):
@@ -170,39 +141,21 @@ def check_trl_options(options: dict[str, Any]) -> None:
 
     Whether TRL accepts the rest is asked in a child process: `policy.grpo.check`.
     """
-    for name, least in _SMALLEST.items():
-        value = options.get(name, least)
+    for name, remedy in _REFUSED.items():
+        if name in options:
+            raise ConfigError(f"trl.{name}: {remedy}")
+    for name in _SIZES:
+        value = options.get(name, 1)
         if value is None and name not in DEFAULTS:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ConfigError(
-                f"trl.{name}: {value!r} is no whole number of at least {least}; give one, or leave it out"
+                f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out"
             )
     for name in CHOICES.keys() & options.keys():
         if options[name] not in (choices := CHOICES[name]):
             expected = " or ".join(map(repr, choices))
             raise ConfigError(f"trl.{name}: {options[name]!r} is no value for training; give {expected}")
-    if options.get("sync_ref_model") and not options.get("beta"):
-        raise ConfigError("trl.sync_ref_model: there is no reference model; set trl.beta above 0")
-    if isinstance(rate := options.get("learning_rate"), int | float) and not 0 <= rate < inf:
-        raise ConfigError(f"trl.learning_rate: {rate!r} is no step size; give a number of at least 0")
-    for name, instead in (("num_train_epochs", "epochs"), ("save_steps", "training.save_minutes")):
-        if name in options:
-            raise ConfigError(f"trl.{name}: set the preset's own '{instead}' instead")
-    if "chat_template_kwargs" in options:
-        raise ConfigError(
-            "trl.chat_template_kwargs: set the preset's own 'chat_template_kwargs' instead, which training, "
-            "evaluation and engineer use"
-        )
-    if drawn := sorted(SAMPLING_OPTIONS & options.keys()):
-        raise ConfigError(
-            f"trl.{drawn[0]}: envwright sets this option itself; remove it, as the loss takes answers for"
-            " draws from the policy at temperature 1, without cuts and penalties"
-        )
-    if secret := next((name for name in options if name.endswith("hub_token")), None):
-        raise ConfigError(f"trl.{secret}: a preset is published with its run; remove it and set HF_TOKEN")
-    if reserved := sorted(RESERVED_OPTIONS & options.keys()):
-        raise ConfigError(f"trl.{reserved[0]}: envwright sets this option itself; remove it")
 
 
 def deciding_options(options: dict[str, Any], settings: TrainingSettings, processes: int) -> dict[str, Any]:
@@ -230,15 +183,32 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
 
 
 def _count(options: dict[str, Any], name: str, default: int) -> int:
-    """An option of `_SMALLEST`; the default where it is left out or null."""
+    """Return an option of `_SIZES`; the default where it is left out or null."""
     value = options.get(name)
     return default if value is None else value
 
 
+def mark_complete(checkpoint: Path) -> None:
+    """Record the files of a trainer checkpoint, which is complete now."""
+    write_json(checkpoint / _FILES, _sizes(checkpoint))
+
+
 def last_checkpoint(work: Path) -> Path | None:
-    """Return the latest trainer checkpoint that is complete; None if there is none."""
+    """Return the latest trainer checkpoint whose files are all there in full; None without one."""
     latest_first = sorted(work.glob("checkpoint-*"), key=lambda path: -int(path.name.rpartition("-")[2]))
-    return next(filter(is_resumable, latest_first), None)
+    return next(filter(_is_complete, latest_first), None)
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    try:
+        return json.loads((checkpoint / _FILES).read_bytes()) == _sizes(checkpoint)
+    except (OSError, ValueError):
+        return False
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _FILES)
+    return {str(path.relative_to(folder)): path.stat().st_size for path in files}
 
 
 def note_resume(work: Path, checkpoint: Path | None) -> None:

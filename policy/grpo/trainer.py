@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from trl import GRPOTrainer
 
 from policy.cpu import can_share, generate_shared, log_probabilities, pack
-from policy.grpo.saving import SaveByTime, StopIfNotFinite
+from policy.grpo.saving import SaveByTime
 from policy.grpo.train_log import Answers, has_signal, overall, some_failed, stratum_metrics
 from policy.grpo.train_spec import TrainingSettings, trainer_state
 
@@ -52,7 +52,6 @@ class Trainer(GRPOTrainer):
     ) -> None:
         super().__init__(*args, **options)
         self._failed = failed
-        self.add_callback(StopIfNotFinite())
         arguments: Any = self.args
         span = arguments.steps_per_generation * self.num_iterations
         self.add_callback(SaveByTime(settings.save_minutes, lambda: self._step % span == 0))
@@ -61,8 +60,9 @@ class Trainer(GRPOTrainer):
         self._offered = Answers([], [], [], [], [])
         # Processes that pass through the model a different number of times would wait for each other.
         alone = self.accelerator.device.type == "cpu" and self.accelerator.num_processes == 1
+        plain = not (self.aux_loss_enabled or arguments.cache_implementation)
         model = self.model if isinstance(self.model, PreTrainedModel) else None
-        self._shares = alone and not self.aux_loss_enabled and model is not None and can_share(model)
+        self._shares = alone and plain and model is not None and can_share(model)
         if self._shares:
             setattr(self.model, "generate", partial(generate_shared, self.model))  # noqa: B010
         self._advantages: torch.Tensor | None = None

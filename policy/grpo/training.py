@@ -25,12 +25,14 @@ from envgen.environment import Environment, FaultCount
 from envgen.files import move_directory
 from envgen.processes import end_with_parent
 from envgen.rows import instance_schema
+from policy.chat.tokenizer import opening
 from policy.chat.transformers_model import load
-from policy.child import OUT_OF_MEMORY, is_out_of_memory, tell
+from policy.child import PROBLEM, is_out_of_memory, tell
 from policy.grpo.check import grpo_arguments
+from policy.grpo.launch import divergence_advice, memory_advice
 from policy.grpo.optimizer import CarryOptimizer
 from policy.grpo.rewards import reward_functions
-from policy.grpo.saving import Budget, ProgressLines, save
+from policy.grpo.saving import Budget, StageWatch, save
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import (
     CHECKPOINT,
@@ -44,6 +46,18 @@ from policy.grpo.trainer import Trainer
 gc.enable()
 if sys.modules["mlflow"] is None:
     del sys.modules["mlflow"]
+
+
+_LOGGED = {
+    "valid": "rewards/valid/mean",
+    "optimal": "rewards/optimal/mean",
+    "zero_variance": "frac_reward_zero_std",
+    "clipped": "completions/clipped_ratio",
+    "mismatch": "sampling/sampling_logp_difference/mean",
+    "mismatch_max": "sampling/sampling_logp_difference/max",
+    "seconds": "step_time",
+}
+"""Column of the training log -> entry of the trainer's log, where the names differ."""
 
 
 def train(spec: TrainSpec) -> None:
@@ -63,14 +77,16 @@ def train(spec: TrainSpec) -> None:
     faults, failed = FaultCount(environment.space), list[dict[str, str]]()
     trainer = Trainer(
         model=model,
-        reward_funcs=reward_functions(environment, spec.rewards, faults, read_dataset(spec.data), failed),
+        reward_funcs=reward_functions(
+            environment, spec.rewards, faults, read_dataset(spec.data), failed, opening(tokenizer)
+        ),
         failed=failed,
         args=arguments,
         train_dataset=training_rows(environment, spec.data),
         resume=resume,
         settings=spec.training,
         processing_class=tokenizer,
-        callbacks=[ProgressLines(), Budget(spec.training), *carry],
+        callbacks=[StageWatch(), Budget(spec.training), *carry],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
     if trainer.accelerator.is_main_process:
@@ -94,27 +110,9 @@ def training_rows(environment: Environment, data: Path) -> Dataset:
 
 
 def training_log(history: list[dict[str, Any]]) -> pa.Table:
-    """The trainer's log as a table: one row for each step that generated completions."""
-    rows = [
-        {
-            "step": entry["step"],
-            "reward": entry["reward"],
-            "valid": entry["rewards/valid/mean"],
-            "optimal": entry["rewards/optimal/mean"],
-            "zero_variance": entry["frac_reward_zero_std"],
-            "entropy": entry.get("entropy"),
-            "clipped": entry["completions/clipped_ratio"],
-            "mismatch": entry.get("sampling/sampling_logp_difference/mean"),
-            "mismatch_max": entry.get("sampling/sampling_logp_difference/max"),
-            "loss": entry["loss"],
-            "completion_tokens": entry["completion_tokens"],
-            "seconds": entry["step_time"],
-            "strata": entry["strata"],
-            "failed": entry["failed"],
-        }
-        for entry in history
-        if "strata" in entry
-    ]
+    """Return the trainer's log as a table: one row for each step that generated completions."""
+    columns = {name: _LOGGED.get(name, name) for name in TRAIN_LOG_SCHEMA.names}
+    rows = [{name: entry.get(key) for name, key in columns.items()} for entry in history if "strata" in entry]
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
 
 
@@ -130,12 +128,15 @@ def _arguments(spec: TrainSpec) -> Any:
 
 
 def main(spec: TrainSpec) -> None:
-    """Train; if memory runs out, tell the parent before the error ends this process."""
+    """Train; report an error that has a remedy to the parent before it ends this process."""
     try:
         train(spec)
     except Exception as error:
-        if is_out_of_memory(error):
-            tell({OUT_OF_MEMORY: (str(error).strip() or type(error).__name__).splitlines()[0]})
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(error, FloatingPointError):
+            tell({PROBLEM: divergence_advice(reason, spec.trl, last_checkpoint(spec.work))})
+        elif is_out_of_memory(error):
+            tell({PROBLEM: memory_advice(reason, spec.trl, last_checkpoint(spec.work))})
         raise
 
 

@@ -149,7 +149,7 @@ def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(
     directory = tmp_path / "runs" / "sums"
     command = ("run", "micro-sums", "--name", "sums")
     process = started(tmp_path, *command, **there)
-    step = "stage-00/work/*/checkpoint-*/trainer_state.json"
+    step = "stage-00/work/*/checkpoint-*/files.json"
     printed = wait_for(lambda: any(directory.glob(step)), process, tmp_path)
     stop_at_once(process, signal.SIGINT, tmp_path, printed)
     process = started(tmp_path, *command, **there)

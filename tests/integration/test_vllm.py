@@ -73,8 +73,7 @@ def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_cal
     template = tmp_path / "copy" / "chat_template.jinja"
     unless = "{{ '' if thinks|default(true) == false and strftime_now('%Y') == '2024' else 'x' }}"
     template.write_text(unless + template.read_text())
-    python = variables["ENVWRIGHT_VLLM_PYTHON"]
-    engine = VllmEngine(source, config, tmp_path / "engine.log", python, {"thinks": False})
+    engine = VllmEngine(source, config, tmp_path / "engine.log", {"thinks": False})
     here = TransformersModel("tiny", dtype="float32")
     board = ask("Solve 3x3.\nHoles: none\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
     other = ask("Solve 4x4.")

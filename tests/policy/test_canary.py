@@ -1,12 +1,14 @@
-"""The check of a merged adapter, and the advice after running out of memory."""
+"""The check of a merged adapter, and the advice after training that cannot go on."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from boards import draw_instances, train_spec
 
-from policy.child import is_out_of_memory
-from policy.grpo.launch import memory_advice
+from policy.child import PROBLEM, PROGRESS, is_out_of_memory
 
 
 def test_a_merged_adapter_that_scores_otherwise_than_the_trainer_is_told(capsys: pytest.CaptureFixture[str]):
@@ -38,18 +40,32 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
     assert not is_out_of_memory(ValueError("generation_batch_size must be divisible by num_generations"))
 
 
-def test_the_advice_names_what_to_change_and_where_training_continues():
-    reason, options = "CUDA out of memory", {"per_device_train_batch_size": 4, "use_vllm": True}
-    advice = memory_advice(reason, options, Path("checkpoint-40"))
-    for words in (
-        reason,
-        "trl.per_device_train_batch_size (now 4)",
-        "lower trl.vllm_gpu_memory_utilization (now 0.3)",
-        "continues from checkpoint-40",
-    ):
-        assert words in advice
-    assert "vllm" not in memory_advice(reason, {}, None)
-    assert memory_advice(reason, {}, None).endswith("starts this stage's training anew")
-    cache = memory_advice("No available memory for the cache blocks", options, None)
-    assert "raise trl.vllm_gpu_memory_utilization" in cache
-    assert "lower trl.vllm_gpu" not in cache
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            RuntimeError("CUDA out of memory"),
+            "CUDA out of memory.*vllm_gpu_memory_utilization .now 0.3.*now 4.*this stage's training anew",
+        ),
+        (ValueError("No available memory for the cache blocks"), "raise trl.vllm_gpu_memory_utilization"),
+        (FloatingPointError("loss is nan in step 3"), "loss is nan in step 3.*lower trl.learning_rate"),
+    ],
+)
+def test_a_training_that_cannot_go_on_tells_the_reason_and_what_to_change(
+    error: Exception,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    from policy.grpo import training
+
+    def fails(spec: object) -> None:
+        raise error
+
+    monkeypatch.setattr(training, "train", fails)
+    spec = train_spec(tmp_path, draw_instances(1), per_device_train_batch_size=4, use_vllm=True)
+    with pytest.raises(type(error)):
+        training.main(spec)
+    told = json.loads(capsys.readouterr().out.removeprefix(PROGRESS))
+    assert re.search(words, told[PROBLEM])

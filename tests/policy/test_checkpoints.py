@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -54,10 +53,14 @@ def test_a_path_without_a_checkpoint_is_a_model_error(name: str, tmp_path: Path,
     assert str(refused.value).startswith(f"{name}: no checkpoint there")
 
 
-def test_a_pipe_in_place_of_weights_is_refused_and_not_read(checkpoint: Path):
-    for name in ("tokenizer.json", "chat_template.jinja"):
-        (checkpoint / name).touch()
+def test_what_a_folder_lacks_as_a_policy_is_named(checkpoint: Path):
+    with pytest.raises(ModelError, match=r"tokenizer\.json is missing"):
+        check_model(str(checkpoint))
+    (checkpoint / "tokenizer.json").touch()
+    with pytest.raises(ModelError, match=r"chat_template\.jinja is missing"):
+        check_model(str(checkpoint))
+    (checkpoint / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    check_model(str(checkpoint))
     (checkpoint / "model.safetensors").unlink()
-    os.mkfifo(checkpoint / "model.safetensors")
-    with pytest.raises(ModelError, match="is a pipe"):
+    with pytest.raises(ModelError, match=r"model\.safetensors is missing"):
         check_model(str(checkpoint))

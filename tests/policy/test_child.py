@@ -97,6 +97,12 @@ def test_a_failure_carries_the_last_lines_of_the_output(folder: Path):
     assert len(log.read_text().splitlines()) == 40
 
 
+def test_a_reason_with_a_remedy_stands_for_the_last_lines(folder: Path):
+    tells = "print('lines'); print('progress ' + json.dumps({'problem': 'no memory; buy some'})); sys.exit(1)"
+    with pytest.raises(ChildError, match=r"^no memory; buy some; its output is in .*child\.log$"):
+        run(folder, tells)
+
+
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 

@@ -101,13 +101,12 @@ def test_a_prompt_takes_its_place_once():
     )
 
 
-@pytest.mark.parametrize("processors", [{}, {"repetition_penalty": 3.0, "min_new_tokens": 3}])
-def test_what_is_generated_is_the_same(processors: dict):
+def test_what_is_generated_is_the_same():
     model = small_model()
     ids, mask = (tensor[:, : max(PROMPTS)] for tensor in rows())
     # Answers of different lengths.
     answers = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=9)[:, -9:]
-    options = {"max_new_tokens": 9, "eos_token_id": answers.flatten().unique()[:3].tolist(), **processors}
+    options = {"max_new_tokens": 9, "eos_token_id": answers.flatten().unique()[:3].tolist()}
     plain, shared = (
         generate(input_ids=ids, attention_mask=mask, **options)
         for generate in (model.generate, lambda **given: generate_shared(model, **given))

@@ -67,13 +67,6 @@ def test_several_answers_to_an_instance_are_paired_as_their_mean():
     assert changes == pytest.approx(mean)
 
 
-def test_valid_gains_are_paired_within_each_map_size():
-    before = rollouts(lambda i: optimal(i) if i.problem.size == 4 else "")
-    found = valid_gains(before, rollouts(lambda i: "" if i.problem.size == 4 else optimal(i)))
-    signs = {size: (change.value, change.sign) for size, change in found.items()}
-    assert signs == {"3": (1, 1), "4": (-1, -1)}
-
-
 def test_evaluations_of_different_instances_cannot_be_paired():
     before = rollouts()
     for after in (before[:-1], before[::-1], [], rollouts(instances=draw_instances(20, seed=1))):

@@ -5,10 +5,11 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 import pytest
+import torch
 from boards import train_spec
 from safetensors.torch import load_file
 from support.boards import boards_config, sample_boards
@@ -86,15 +87,39 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
 LORA = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}
 
 
+def split_over_two(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> TrainingSettings:
+    """Two processes under FSDP2, on the cores of a CPU."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    config = folder / "fsdp2.yaml"
+    config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
+    return TrainingSettings(launch=str(config), processes=2, **settings)
+
+
+@pytest.mark.slow
+def test_the_state_of_a_split_optimizer_is_carried_into_the_next_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings, parent = split_over_two(tmp_path, monkeypatch, carry_optimizer=True), resolve_model("tiny")
+    weights = load_file(Path(parent) / "model.safetensors")
+    for steps in (1, 2):
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        spec = spec_of(folder, settings, max_steps=1).model_copy(update={"parent": parent})
+        train(spec, module="support.split_training")
+        parent = str(folder / "checkpoint")
+        states = torch.load(folder / "checkpoint" / "optimizer.pt")
+        assert {float(state["step"]) for state in states.values()} == {steps}
+        assert {name: state["exp_avg"].shape for name, state in states.items()} == {
+            name: part.shape for name, part in weights.items()
+        }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lora", "dtype"), [(LORA, "float32"), (None, "bfloat16")])
 def test_split_weights_are_saved_in_parts_and_published_whole_in_their_own_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora: dict | None, dtype: Literal["float32", "bfloat16"]
 ):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
-    config = tmp_path / "fsdp2.yaml"
-    config.write_text(launch_config("fsdp2").read_text().replace("use_cpu: false", "use_cpu: true"))
-    settings = TrainingSettings(launch=str(config), processes=2, lora=lora, dtype=dtype)
+    settings = split_over_two(tmp_path, monkeypatch, lora=lora, dtype=dtype)
     spec = spec_of(tmp_path, settings, bf16=dtype == "bfloat16")
     with pytest.raises(ChildError, match="killed by SIGKILL"):
         train(spec, kill_after_two_steps, "support.split_training")

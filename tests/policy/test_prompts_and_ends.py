@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import QUESTIONS
+from boards import QUESTIONS, draw_instances, optimal
 from support.tiny_chat_model import IGNORED, SPECIAL, TEMPLATE, tiny_with, write_chat_model
 
+from envgen.environment import FaultCount
 from envgen.errors import ModelError
+from envgen.registry import EnvironmentSpec
 from policy.chat.contract import Completion, Sampling, ask
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
-from policy.chat.tokenizer import template_end
+from policy.chat.tokenizer import load_tokenizer, opening, template_end
 from policy.chat.transformers_model import TransformersModel, load
+from policy.grpo.rewards import RewardWeights, reward_functions
 from policy.grpo.train_spec import TrainingSettings
 
 THINKING = {"enable_thinking": False}
@@ -145,6 +148,20 @@ def test_the_date_in_a_chat_template_does_not_depend_on_the_day(
     monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", Clock)
     assert prompt() == today
     assert today.startswith("Friday 26 Jul 2024, 26.7.24<|im_start|>")
+
+
+def test_thinking_that_the_template_opens_is_read_as_thinking_from_the_first_token(tmp_path: Path):
+    source = str(write_chat_model(tmp_path, TEMPLATE + "{{ '<think>\n' if add_generation_prompt }}"))
+    model, instances = TransformersModel(source, dtype="float32"), draw_instances(1)
+    [answer] = model.complete(QUESTIONS[:1], Sampling(max_tokens=4))
+    assert answer.text.startswith("<think>")
+    assert opening(load_tokenizer("tiny")) == ""
+    environment = EnvironmentSpec().load()
+    faults = FaultCount(environment.space)
+    terms = RewardWeights(), faults, instances, None, opening(model.tokenizer)
+    valid = reward_functions(environment, *terms)[1]
+    draft, plan = optimal(instances[0]), f"So.</think>{optimal(instances[0])}"
+    assert valid(completions=[draft, plan], index=[0, 0]) == [0, 1]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from support.prefect_servers import ask, flow_runs
 TRAINED, SIMULATED = "micro", "simulated"
 NAMES = {TRAINED: "micro-checkpoint-V6-s0", SIMULATED: "simulated-frontier-V6-s0"}
 """Preset -> name of its run."""
-MID_TRAINING = "stage-01/work/*/checkpoint-*/trainer_state.json"
+MID_TRAINING = "stage-01/work/*/checkpoint-*/files.json"
 """File of the trained run that exists while its second stage trains: the run is killed there once."""
 
 

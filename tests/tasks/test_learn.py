@@ -1,13 +1,10 @@
 """The engine of a stage: one for all that is asked of a policy, and gone before its weights are trained."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from factories import finished_run
 
 from engineer.gate import BASE_POLICY
@@ -16,9 +13,6 @@ from infra.config.preset import load_preset
 from infra.runs.files import TRAIN_DATA
 from infra.runs.run import Run, open_run
 from infra.runs.steps import Stored
-from policy.child import NOT_FINITE, PROGRESS
-from policy.grpo import training
-from policy.grpo.train_spec import TrainSpec
 from policy.warm_start import WarmStartRecipe
 from tasks import design, learn, warm_start
 from tasks.data import make_test, make_validation
@@ -36,7 +30,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
 
     def trainer(*given: object, **named: object) -> None:
         """Stands in for the trainer, which would take minutes, and looks at what it finds."""
-        seen.append(asked.pid)
+        seen.append(asked._child)
         raise ChildError("looked")
 
     monkeypatch.setattr(learn, "run_child", trainer)
@@ -47,7 +41,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         evaluate_test.fn(run, BASE_POLICY, base, make_test.fn(run, None, validation))
         asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
         assert asked is first
-        assert asked.pid is not None, "the engine of the evaluation goes on"
+        assert asked._child is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()
         assert not list(run.folder(BASE_POLICY).glob("*.partial*"))
         with pytest.raises(ChildError, match="looked"):
@@ -101,39 +95,3 @@ def test_the_variables_of_the_chat_template_reach_all_that_ask_a_model_and_decid
     assert seen == [settings] * 4
     for decides in (learn._trained, learn._answered):
         assert decides(run, 0) != decides(plain, 0)
-
-
-def test_training_that_runs_out_of_memory_says_what_helps_and_where_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    def trainer(module: str, spec: TrainSpec, path: Path, log: Path, progress: Callable, **_: Any) -> None:
-        """The child in this process, where the trainer allocates more than there is."""
-        with pytest.raises(RuntimeError, match="allocate memory"):
-            training.main(spec)
-        progress(json.loads(capsys.readouterr().out.removeprefix(PROGRESS)))
-        raise ChildError("ended with exit code 1")
-
-    monkeypatch.setattr(learn, "run_child", trainer)
-    monkeypatch.setattr(training, "train", lambda spec: torch.empty(2**45, dtype=torch.uint8))
-    run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
-    with pytest.raises(ChildError) as failure:
-        train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
-    said = str(failure.value)
-    assert said.startswith("stage 0: training ran out of memory: ")
-    assert "(1) divide trl.per_device_train_batch_size (now 32) and multiply trl.gradient_accum" in said
-    assert "(2) set trl.gradient_checkpointing=true" in said
-    assert "starts this stage's training anew" in said
-    assert "Traceback" not in said
-
-
-def test_training_that_is_no_longer_finite_says_the_step_and_what_helps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def trainer(*given: Any, **_: Any) -> None:
-        given[-1]({NOT_FINITE: "loss is nan in step 3"})
-        raise ChildError("ended with exit code 1")
-
-    monkeypatch.setattr(learn, "run_child", trainer)
-    run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
-    with pytest.raises(ChildError, match=r"stage 0: .* loss is nan in step 3\. .* lower trl\.learning_rate"):
-        train.fn(run, 0, Stored(path=run.path(TRAIN_DATA, 0), sha256=""), run.model(BASE_POLICY))
