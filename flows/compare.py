@@ -42,7 +42,6 @@ from policy.devices import VISIBLE, device_blocks, share_of_cores
 from policy.grpo.launch import process_count
 from tasks.compare import earlier_failures, open_record, publish_comparison, run_each
 from tasks.design import check_engineer
-from tasks.remote import fetch_run
 from tasks.run import log
 
 LOOK, LOOK_AT_PROCESS = 3.0, 1.0
@@ -169,12 +168,10 @@ class Curricula:
                 self._run_here(client, child, parameters)
             else:
                 self._wait(client, self._deployed(client, child, parameters), child)
-        fetch_run(directory)
         if not is_finished(directory, child.preset):
             raise RunDirectoryError(
                 f"{directory}: its run ended without an error, but its results are not there, not complete or"
-                " not readable; this machine and the workers need the same ENVWRIGHT_RUNS, or the same"
-                " ENVWRIGHT_REMOTE"
+                " not readable; this machine and the workers need the same ENVWRIGHT_RUNS"
             )
 
     def _deployed(self, client: SyncPrefectClient, child: Child, parameters: dict[str, Any]) -> UUID:

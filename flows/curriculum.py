@@ -18,6 +18,7 @@ from infra.config.settings import TAG, Settings
 from infra.results import CurriculumResults
 from infra.runs.context import design_context
 from infra.runs.files import MANIFEST, RESULTS
+from infra.runs.fork import fork
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
 from infra.runs.run import Run, open_run, training_was_checked
@@ -31,7 +32,6 @@ from tasks.design import check_engineer, judge, propose
 from tasks.learn import evaluate_stage, evaluate_start, evaluate_test, require_solved, summarize, train
 from tasks.publish import publish, write_manifest
 from tasks.record import record_stages, record_start, recorded, show_result
-from tasks.remote import copy_run, fetch_run, fork_run
 from tasks.run import close_engine, log
 
 
@@ -59,7 +59,6 @@ def stage(
     write_manifest(run, number)
     results = publish(run, number)
     addresses = record_stages(run, number)
-    copy_run(run.directory)
     return results, addresses
 
 
@@ -112,9 +111,8 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
             preset.plan()
         check_engineer(preset)
     with exclusive(directory), tags(TAG):
-        fetch_run(directory)
         if root:
-            fork_run(root, directory, preset)
+            fork(root, directory, preset)
         run = open_run(directory, preset)
         with kept_log(run), recorded(run):
             try:
@@ -165,8 +163,6 @@ def _published(run: Run, done: int) -> CurriculumResults | None:
         results = publish(run, number)
     if done and not is_logged(run.directory):
         record_stages(run, done - 1)
-    if done:
-        copy_run(run.directory)
     return results
 
 
@@ -182,7 +178,6 @@ def _stages(run: Run) -> CurriculumResults:
         config = _decided(run, number - 1, results, places) if number else preset.start_config
         if config is None:
             results = publish(run, number - 1)
-            copy_run(run.directory)
             break
         record_start(run)
         if validation is None:
@@ -213,7 +208,4 @@ def _decided(
         show_result(run, results, places, waits_for(run, stage))
         ask(run, stage)
         show_result(run, results, places)
-    config = next_config(run, stage)
-    if run.decision(stage):
-        copy_run(run.directory)
-    return config
+    return next_config(run, stage)

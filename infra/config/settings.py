@@ -48,9 +48,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ENVWRIGHT_", env_ignore_empty=True, frozen=True)
     runs: Path = Path("runs")
     """Folder of the curricula."""
-    remote: str | None = None
-    """URL (fsspec: `s3://bucket/prefix`, `file:///mnt/copies`) under which finished stages are copied, and
-    from which missing ones are fetched."""
     parent_run: str | None = None
     """MLflow run under which curricula are recorded: the run of the comparison they belong to."""
 

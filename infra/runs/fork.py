@@ -1,10 +1,10 @@
-"""Start a curriculum from the finished stage 0 of another one: its files are linked or copied, and the steps
-find themselves done."""
+"""Start a curriculum from the finished stage 0 of another one, whose files are linked or copied."""
 
 import os
 import shutil
 from pathlib import Path
 
+from envgen.errors import RunDirectoryError
 from envgen.files import sync_directory
 from infra.config.preset import Preset
 from infra.runs.files import (
@@ -36,14 +36,20 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     """Make the run directory `target` of a preset with the stage 0 of `source`; nothing happens if it exists.
 
     The directory appears under its name when it is complete. A step whose files are missing or damaged is not
-    done, and is simply done again."""
+    done, and is simply done again. RunDirectoryError if `source` has no complete stage 0."""
     if target.exists():
         return
+    shared = Run(directory=source)
+    if not shared.has(MANIFEST, 0):
+        raise RunDirectoryError(
+            f"{shared.folder(0)}: this run starts from that stage, which is missing; give this machine the"
+            " ENVWRIGHT_RUNS of the one that ran it"
+        )
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     ignored = shutil.ignore_patterns(*_OWN, *(() if preset.test else _TEST))
     shutil.copytree(source, partial, ignore=ignored, copy_function=_link)
-    curriculum = new_curriculum(target.name, preset, Run(directory=source).commit)
+    curriculum = new_curriculum(target.name, preset, shared.commit)
     Run(directory=partial).write(CURRICULUM, curriculum)
     os.replace(partial, target)
     sync_directory(target.parent)
