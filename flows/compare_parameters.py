@@ -9,7 +9,7 @@ from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
 from envgen.seeds import Seed
 from flows.parameters import PresetOptions, check_free, is_directory_name, stored_preset
-from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
+from infra.comparison.file import is_comparison_file, read_comparison_file, short_form
 from infra.comparison.spec import ComparisonSpec, read_comparison, resolve_comparison
 from infra.config.settings import Settings
 from infra.runs.files import COMPARISON
@@ -28,9 +28,7 @@ class ComparisonOptions(PresetOptions):
         f"{', '.join(known_engineers())}.",
     )
     seeds: list[Seed] = Field(default=[0, 1, 2], min_length=1)
-    """Each has a separate stage 0, unless they share one."""
-    stage_0: Stage0 = "per-seed"
-    """One for each seed, or one for all, which is trained with the first of them."""
+    """Seeds of all engineers; those that train stage 0 alike share it."""
 
 
 USUAL_COMPARISON = ComparisonOptions()
@@ -53,8 +51,7 @@ def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tup
         file, text = read_comparison_file(Path(source))
     else:
         preset = stored_preset(source) or source
-        own = {"name": name, "settings": options.overrides, "stage_0": options.stage_0}
-        file, text = short_form(preset, options.engineers, options.seeds, **own)
+        file, text = short_form(preset, options.engineers, options.seeds, options.overrides, name)
     spec = resolve_comparison(file)
     for preset in spec.presets.values():
         check_model(preset.model)

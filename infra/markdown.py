@@ -10,9 +10,9 @@ from envgen.config import EnvConfig
 from envgen.estimates import Difference, Rate
 from envgen.space import Space
 from infra import tables
-from infra.config.preset import Preset
 from infra.formats import estimate, interval, points
 from infra.results import CurriculumResults
+from infra.runs.run import Run
 from infra.summary import advice, headlines
 
 _ADDRESS = re.compile(r"(?i:https?|ftp|mailto|xmpp)(?=:)|(?i:www)(?=\.)|@")
@@ -34,12 +34,12 @@ def _text(cell: Any) -> str:
     return "–" if cell is None else estimate(cell) if isinstance(cell, Rate) else str(cell)
 
 
-def result_markdown(preset: Preset, results: CurriculumResults, places: dict[str, str], waiting: str) -> str:
+def result_markdown(run: Run, results: CurriculumResults, places: dict[str, str], waiting: str) -> str:
     """Return the result of a run so far: state, headlines, rates and links.
 
     `places` are addresses by name; what is no web address is written as a path."""
-    space, state = preset.space, f"{len(results.stages)} of {preset.stages} stages are finished."
-    compare = advice(results, preset)
+    space, state = run.preset.space, f"{len(results.stages)} of {run.preset.stages} stages are finished."
+    compare = advice(results, run)
     links = [
         f"- [{name}]({at})" if at.startswith("http") else f"- {name}: `{at}`" for name, at in places.items()
     ]

@@ -14,7 +14,7 @@ from envgen.estimates import Rate
 from envgen.frozen import Frozen
 from infra.config.settings import RESERVED, run_name
 from infra.results import Made
-from infra.runs.files import BREAKDOWN, COMPARISON, CURRICULUM, REPORT, RESULTS
+from infra.runs.files import BREAKDOWN, CURRICULUM, REPORT, RESULTS
 from infra.runs.lock import holder
 from infra.runs.next_config import must_ask
 from infra.runs.run import Run
@@ -71,8 +71,8 @@ class RunStatus(Frozen):
 def resume_command(directory: Path) -> str:
     """Return the command that continues a run, or the comparison that it belongs to; for a run outside of the
     runs folder, the command that makes it anew."""
-    above, name = directory.resolve().parent, run_name(directory)
-    if (above / COMPARISON).exists():
+    name = run_name(directory)
+    if above := Run(directory=directory).comparison:
         return shlex.join(["envwright", "compare", run_name(above)])
     return shlex.join(["envwright", "run", f"{name}/{CURRICULUM.name}" if Path(name).is_absolute() else name])
 

@@ -5,9 +5,9 @@ import shlex
 from engineer.engineers.registry import reads_context
 from engineer.gate import name_of
 from envgen.estimates import Difference, Rate
-from infra.config.preset import Preset
 from infra.formats import SPACE, count, interval, percent, points
 from infra.results import CurriculumResults, Part
+from infra.runs.run import Run
 
 _FALLBACK = ", the previous config is kept"
 """End of a fallback's reason that the sentence around it repeats."""
@@ -63,11 +63,12 @@ def _verb(change: Difference) -> str:
     return ("", "rose", "fell")[change.sign]
 
 
-def advice(results: CurriculumResults, preset: Preset) -> tuple[str, str] | None:
+def advice(results: CurriculumResults, run: Run) -> tuple[str, str] | None:
     """Return a sentence and the command that measures what the designs are worth; None before a stage was
     designed, and for a run of the baseline `fixed` or of a comparison."""
-    if len(results.parts) == 1 or results.engineer == "fixed" or preset.stage0_seed is not None:
+    if len(results.parts) == 1 or results.engineer == "fixed" or run.comparison:
         return None
+    preset = run.preset
     sentence = (
         "Training and redesign both act on these rates. To measure the redesign alone, compare with the "
         "engineer that keeps the default config:"

@@ -54,7 +54,7 @@ def _used(run: Run, stage: int) -> tuple[str, ...]:
 
 
 def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
-    seed, used = run.preset.stage_seed(stage), _used(run, stage)
+    seed, used = run.preset.seed, _used(run, stage)
     drawn = {"instances": run.preset.instances, **_environment(run), "seed": seed, "stage": stage}
     return {**drawn, "used": digest(used)} if used else drawn
 
@@ -62,8 +62,7 @@ def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 @step("generate", TRAIN_DATA, CONFIG, decides=_draw)
 def generate(run: Run, stage: int, config: EnvConfig, validation: Stored, test: Stored | None = None) -> None:
     """Draw the training data of a stage, without an instance of validation or test set, or a reserved one."""
-    preset = run.preset
-    seed = preset.stage_seed(stage)
+    preset, seed = run.preset, run.preset.seed
     judged = [*VALIDATION.read(validation.path), *(TEST.read(test.path) if test else ())]
     instances, report = sample(
         preset.task,

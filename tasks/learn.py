@@ -49,7 +49,7 @@ def _trained(run: Run, stage: int, *_: Any) -> dict[str, Any]:
     return {
         "rewards": preset.rewards,
         "chat_template_kwargs": preset.chat_template_kwargs,
-        "seed": seed_integer(preset.stage_seed(stage), stage, "train"),
+        "seed": seed_integer(preset.seed, stage, "train"),
         **deciding_options(_options(preset), preset.training, process_count(preset.training)),
     }
 

@@ -119,7 +119,7 @@ def _write_result(run: Run, results: CurriculumResults, addresses: dict[str, str
     from infra.markdown import result_markdown
 
     places = {"report": str(run.path(REPORT).resolve()), **addresses}
-    markdown = result_markdown(run.preset, results, places, waiting)
+    markdown = result_markdown(run, results, places, waiting)
     so_far = " so far" if len(results.stages) < run.preset.stages else ""
     # Runs of two comparisons have the same names; keys have small letters, digits and dashes.
     key = re.sub(r"[^a-z0-9]+", "-", f"{run_name(run.directory)}-result".lower()).strip("-")

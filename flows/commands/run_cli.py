@@ -77,8 +77,8 @@ def run(
     if json_:
         print_json(results)
     else:
-        print_whole(rates_table(results, run.preset.space.best), ())
-        summary = [*headlines(results, run.preset.space.best), *(advice(results, run.preset) or ())]
+        print_whole(rates_table(results, run.preset.space.best))
+        summary = [*headlines(results, run.preset.space.best), *(advice(results, run) or ())]
         for line in [*summary, *notes(results), f"report: {run.path(REPORT)}"]:
             say(line)
     if must_ask(run, results.stages[-1].stage):
@@ -148,7 +148,7 @@ def compare(
         return console.print(plan_table(spec))
     check_hub(spec.base.model)
     start_orchestrator()
-    from flows.commands.tables import SPARED, comparison_table
+    from flows.commands.tables import comparison_table
     from flows.compare import compare as compare_flow
 
     failure = None
@@ -161,7 +161,7 @@ def compare(
         if json_:
             print_json(results)
         else:
-            print_whole(comparison_table(results), SPARED)
+            print_whole(comparison_table(results))
         say(f"comparison: {directory / 'comparison.html'}")
     if failure:
         raise failure

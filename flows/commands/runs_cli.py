@@ -19,9 +19,7 @@ from infra.runs.run import Run
 from infra.runs.run_log import new_lines
 from infra.summary import headlines
 
-COLUMNS = ("run", "preset", "engineer", "stages", "state", "valid %", "age")
-SPARED = ("preset", "engineer", "age", "valid %")
-"""Those that a narrow terminal does without, the first first, so that names stay whole; `--json` has them."""
+COLUMNS = ("run", "stages", "state", "valid %", "age")
 LOOK_SECONDS = 1.0
 LOG_LINES = 8
 """Earlier lines of a log that `show --watch` prints first."""
@@ -39,14 +37,12 @@ def runs(json_: JSON = False) -> None:
     if not statuses:
         return say(f"{folder}: no run there yet; 'envwright run micro' makes one in a minute")
     table = plain_table(*COLUMNS)
-    for column in table.columns:
-        column.no_wrap = True
+    table.columns[0].no_wrap = True
     for status in statuses:
         stages = f"{status.done} of {status.stages}" if status.stages else ""
-        rate, age = narrow(status.valid), _age(status)
-        cells = (status.name, status.preset, status.engineer, stages, status.state, rate, age)
+        cells = (status.name, stages, status.state, narrow(status.valid), _age(status))
         table.add_row(*map(printable, cells))
-    print_whole(table, SPARED)
+    print_whole(table)
     for status in statuses:
         if status.reason:
             say(f"{status.name}: {status.reason}")

@@ -12,9 +12,6 @@ from infra.formats import count, narrow, rate_names
 from infra.results import CurriculumResults
 from infra.tables import BASE, overview, rates
 
-SPARED = ("time", "tokens", "seeds")
-"""Columns of a comparison that a narrow terminal does without, the first first; its page has them all."""
-
 
 def rates_table(results: CurriculumResults, best: str | None) -> Table:
     """Rates of the base policy and of every stage, with intervals; `best` is the environment's word for
@@ -33,15 +30,14 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
 
 
 def comparison_table(results: ComparisonResults) -> Table:
-    """Arms side by side, at most 100 columns wide; without what is `SPARED`, at most 80."""
-    rows = overview(results)
+    """Arms side by side; the page has tokens and time too."""
+    rows = overview(results).drop(columns=["tokens", "time"])
     title = (
         f"{results.comparison}: {count(results.stages, 'stage')}, {count(results.instances, 'test instance')}"
     )
     lines = [
         "Valid rate on the test set at the end; minus: points, paired by seed and instance. [95 % intervals],"
-        f" unadjusted, over {sampled(results.arms)}. Designs: used of asked for. Tokens, time: training and"
-        " engineer.",
+        f" unadjusted, over {sampled(results.arms)}. Designs: used of asked for.",
         *conclusions(results),
     ]
     headings = [{"valid": "valid %", "designs used": "designs"}.get(name, str(name)) for name in rows.columns]

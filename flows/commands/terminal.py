@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
 
 from envgen.terminal import console, printable, say
@@ -20,8 +19,6 @@ from flows.environment import prepare, start_server
 
 BAD_INPUT, FAILED, WAITING = 2, 1, 3
 """Exit codes. WAITING: the run is sound, and goes on when a person has decided on a proposal."""
-WIDEST = 250
-"""Characters of a line that a table with wrapped cells takes in a file or a pipe."""
 UNBOUNDED = 10_000
 """More characters than any table needs."""
 
@@ -53,16 +50,12 @@ def plain_table(*columns: str) -> Table:
     return Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=0)
 
 
-def number_table(
-    headings: Sequence[str], title: str, caption: str, words: Iterable[str] = (), min_width: int | None = None
-) -> Table:
-    """Return a table of numbers, which never wrap; the first column and those in `words` are on the left."""
+def number_table(headings: Sequence[str], title: str, caption: str, min_width: int | None = None) -> Table:
+    """Return a table of numbers; the first column is on the left."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=min_width)
     table.title, table.caption = escape(printable(title)), escape(caption)
-    left = {headings[0], *words}
-    for heading in headings:
-        justify = "left" if heading in left else "right"
-        table.add_column(escape(printable(heading)), justify=justify, no_wrap=True)
+    for number, heading in enumerate(headings):
+        table.add_column(escape(printable(heading)), justify="right" if number else "left")
     return table
 
 
@@ -74,25 +67,11 @@ def row_table(noun: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def fitted(table: Table, spared: Iterable[str], room: int) -> int:
-    """Take columns out of a table, in the order of `spared`, until it breaks no cell in `room` characters a
-    line; return how many it then needs."""
-
-    def needed() -> int:
-        return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
-
-    for name in spared:
-        if needed() > room:
-            table.columns = [column for column in table.columns if column.header != name]
-    return needed()
-
-
-def print_whole(table: Table, spared: Iterable[str] = ()) -> None:
-    """Print a table without breaking a cell. A terminal that is too narrow does without `spared` columns; a
-    file or a pipe has them all."""
-    room, spared = (console.width, spared) if console.is_terminal else (WIDEST, ())
+def print_whole(table: Table) -> None:
+    """Print a table: whole lines in a file or a pipe; on a narrow terminal a cell may take several lines."""
     # A terminal that is called dumb takes a width only with a height.
-    Console(width=max(room, fitted(table, spared, room)), height=console.height).print(table)
+    width = console.width if console.is_terminal else UNBOUNDED
+    Console(width=width, height=console.height).print(table)
 
 
 class ConsoleHandler(logging.Handler):

@@ -5,7 +5,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -20,13 +20,9 @@ from infra.config.dotted import leaves
 from infra.config.preset import Preset, TestSpec, load_preset, shipped_presets
 from infra.config.settings import Stem, checked_name
 
-Stage0 = Literal["one", "per-seed"]
-"""`per-seed`: each seed has its own stage 0, which the arms that train it alike share. `one`: all seeds go on
-from the stage 0 of the first seed, so that the chance in stage 0 is not covered."""
 USUAL_BASELINES = ("fixed", "random")
 _OF_ALL = (
     "seed",
-    "stage0_seed",
     "name",
     "environment",
     "validation",
@@ -103,7 +99,6 @@ class ComparisonFile(Frozen):
     preset: str
     """A shipped preset, or the path of a YAML file, from the folder of this one."""
     seeds: tuple[Seed, ...] = Field(min_length=1)
-    stage_0: Stage0 = "per-seed"
     test: Annotated[TestSpec | None, BeforeValidator(_test)] = None
     """The test set; left out, the test set of the preset, else one as large as the validation set."""
     baselines: tuple[str, ...] = ()
@@ -163,7 +158,7 @@ class ComparisonFile(Frozen):
         the arm whose settings cannot be."""
         own = {} if self.test is None else {"test": self.test.model_dump(mode="json", exclude_defaults=True)}
         shared = {**own, **self.set, "seed": self.seeds[0]}
-        for field in {"seed", "stage0_seed", "name"} & {*self.set}:
+        for field in {"seed", "name"} & {*self.set}:
             raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use seeds")
         base = load_preset(self.preset, {**self.set, "seed": self.seeds[0]})
         if base.approval == "required":
@@ -234,7 +229,6 @@ def short_form(
     seeds: Sequence[int],
     settings: dict[str, Any] | None = None,
     name: str = "",
-    stage_0: Stage0 = "per-seed",
 ) -> tuple[ComparisonFile, str]:
     """Return the comparison of engineers, `random` or `checkpoint:V1`, as a file would have it, and its
     text."""
@@ -250,7 +244,7 @@ def short_form(
         "preset": preset,
         "seeds": [*seeds],
     }
-    fields |= {"stage_0": stage_0, **({"set": settings} if settings else {}), "arms": arms}
+    fields |= {**({"set": settings} if settings else {}), "arms": arms}
     return validated(ComparisonFile, fields, "comparison"), dump_yaml(fields)
 
 

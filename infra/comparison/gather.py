@@ -62,7 +62,6 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         strata={name: space.label(name) for name in strata},
         hardest=figures.hardest,
         seeds=file.seeds,
-        stage_0=file.stage_0,
         baselines=file.baseline_arms,
         primary=file.primary,
         registrations=spec.registrations,

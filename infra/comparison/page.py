@@ -39,17 +39,13 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
 
 
 def _facts(results: ComparisonResults) -> dict[str, str]:
-    stage_0 = {
-        "one": "shared by all seeds",
-        "per-seed": "one of each seed, shared by arms that train it alike",
-    }
     first, later = next(iter(results.registrations), None), results.registrations[1:]
     return {
         "Comparison": results.comparison,
         "Preset": results.preset,
         "Stages": str(results.stages),
         "Seeds": ", ".join(map(str, results.seeds)),
-        "Stage 0": stage_0[results.stage_0],
+        "Stage 0": "one of each seed, shared by arms that train it alike",
         "Test set": count(results.instances, "instance"),
         **({"Registered": first.at.replace("T", " ").replace("+00:00", " UTC")} if first else {}),
         **(

@@ -7,7 +7,7 @@ from typing import Literal
 from envgen.estimates import Difference, Rate
 from envgen.files import read_model
 from envgen.frozen import Frozen
-from infra.comparison.file import Registration, Stage0
+from infra.comparison.file import Registration
 from infra.results import Made
 
 Figure = str
@@ -106,7 +106,6 @@ class ComparisonResults(Frozen):
     hardest: tuple[str, ...] = ()
     """The hardest quarter of them."""
     seeds: tuple[int, ...]
-    stage_0: Stage0
     baselines: tuple[str, ...]
     primary: str = ""
     registrations: tuple[Registration, ...] = ()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
-from envgen.errors import ConfigError, RunDirectoryError
+from envgen.errors import RunDirectoryError
 from envgen.files import check_unused, read_model, write_json, write_text
 from envgen.frozen import Frozen
 from infra.comparison.file import ComparisonFile, Registration, sha256
@@ -16,7 +16,7 @@ from infra.runs.run import FREE_FIELDS, changed_fields
 
 COPY = "comparison.yaml"
 """The file of the comparison, in its directory."""
-_OWN_FIELDS = {*FREE_FIELDS, "engineer", "seed", "stage0_seed"}
+_OWN_FIELDS = {*FREE_FIELDS, "engineer", "seed"}
 """Fields of a preset that do not decide stage 0."""
 
 
@@ -74,10 +74,11 @@ class ComparisonSpec(Frozen):
     def children(self) -> list[Child]:
         """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one."""
         return [
-            Child(name=f"{label}-s{seed}", preset=_with_seed(preset, seed, first), arm=label, root=root)
+            Child(
+                name=f"{label}-s{seed}", preset=_seeded(preset, seed), arm=label, root=self._root(label, seed)
+            )
             for seed in self.file.seeds
             for label, preset in self.presets.items()
-            for root, first in [self._root(label, seed)]
         ]
 
     @property
@@ -86,44 +87,32 @@ class ComparisonSpec(Frozen):
         roots: dict[str, Child] = {}
         for seed in self.file.seeds:
             for label, preset in self.presets.items():
-                name, first = self._root(label, seed)
                 plain = preset.engineer.model_copy(update={"name": "fixed", "options": {}, "gate": "off"})
-                alone = _with_seed(preset.model_copy(update={"engineer": plain, "stages": 1}), first, first)
-                roots.setdefault(name, Child(name=name, preset=alone))
+                alone = preset.model_copy(update={"engineer": plain, "stages": 1})
+                root = Child(name=self._root(label, seed), preset=_seeded(alone, seed))
+                roots.setdefault(root.name, root)
         return list(roots.values())
 
-    def _root(self, label: str, seed: int) -> tuple[str, int]:
-        """Return name and seed of the stage 0 that a curriculum starts from: arms that train it alike share
-        one, named after the first of them unless that is the first arm."""
+    def _root(self, label: str, seed: int) -> str:
+        """Return the name of the stage 0 that a curriculum starts from: arms that train it alike share one,
+        named after the first of them unless that is the first arm."""
         alike = (
             other
             for other, preset in self.presets.items()
             if not changed_fields(preset, self.presets[label], _OWN_FIELDS)
         )
-        name = SHARED if (first := next(alike)) == next(iter(self.presets)) else f"{SHARED}-{first}"
-        shared = self.file.stage_0 == "one"
-        return (name, self.base.seed) if shared else (f"{name}-s{seed}", seed)
+        first = next(alike)
+        return f"{SHARED}-s{seed}" if first == next(iter(self.presets)) else f"{SHARED}-{first}-s{seed}"
 
 
-def _with_seed(preset: Preset, seed: int, stage0_seed: int) -> Preset:
-    return preset.model_copy(update={"seed": seed, "stage0_seed": stage0_seed})
+def _seeded(preset: Preset, seed: int) -> Preset:
+    return preset.model_copy(update={"seed": seed})
 
 
 def resolve_comparison(file: ComparisonFile) -> ComparisonSpec:
     """Return a comparison with every arm checked; ConfigError names the arm that cannot be run."""
     base, presets = file.presets()
-    return _checked(ComparisonSpec(file=file, base=base, presets=presets))
-
-
-def _checked(spec: ComparisonSpec) -> ComparisonSpec:
-    file = spec.file
-    if file.stage_0 == "one" and len(file.seeds) > 1 and len(spec.roots) > 1:
-        changed = next(root.name.removeprefix(f"{SHARED}-") for root in spec.roots if root.name != SHARED)
-        raise ConfigError(
-            f"stage_0: one: the arm {changed!r} trains stage 0 in its own way, which all seeds would then"
-            " share; use per-seed"
-        )
-    return spec
+    return ComparisonSpec(file=file, base=base, presets=presets)
 
 
 def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> ComparisonSpec:
@@ -153,7 +142,7 @@ def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> Compa
         label: preset.model_copy(update={"seed": stored.base.seed})
         for label, preset in wanted.presets.items()
     }
-    whole = _checked(stored.model_copy(update={"file": file, "presets": presets}))
+    whole = stored.model_copy(update={"file": file, "presets": presets})
     if whole == stored:
         return stored
     finished = sum((directory / child.name / "results.json").exists() for child in stored.children)
@@ -173,7 +162,7 @@ def _changes(stored: ComparisonSpec, wanted: ComparisonSpec) -> list[str]:
         if label in wanted.presets
     }
     for label, (old, new) in presets.items():
-        if changed := changed_fields(old, new, {"description", "approval", "seed", "stage0_seed"}):
+        if changed := changed_fields(old, new, {"description", "approval", "seed"}):
             changes.append(f"{label}{changed}")
     return changes
 

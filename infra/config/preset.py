@@ -69,8 +69,6 @@ class Preset(Frozen, use_attribute_docstrings=True):
     fixed when a run begins."""
     seed: Seed = 0
     """Seed of everything random but validation and test set. A preset and a seed give the same data sets."""
-    stage0_seed: Seed | None = None
-    """Seed of stage 0; the curriculum's seed if left out. Runs that are compared share it."""
     stages: int = Field(default=3, ge=1, le=100)
     """Stages of training, each on its own config. A finished run can be extended by more."""
     environment: EnvironmentSpec = EnvironmentSpec()
@@ -215,10 +213,6 @@ class Preset(Frozen, use_attribute_docstrings=True):
                         f"{field}: {answer} tokens and a prompt of {prompt} exceed {owner}, {most};"
                         f" lower {field}, raise the limit, or change prompt_style"
                     )
-
-    def stage_seed(self, stage: int) -> int:
-        """The seed that a stage's training data and training are drawn with."""
-        return self.stage0_seed if stage == 0 and self.stage0_seed is not None else self.seed
 
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:

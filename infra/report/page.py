@@ -55,7 +55,7 @@ def write_report(run: Path) -> Path:
         space=space,
         rates=formats.rate_names(space.best),
         headlines=headlines(results, space.best),
-        advice=advice(results, preset),
+        advice=advice(results, files),
         notes=notes(results),
         facts=_facts(results),
         category_colours=figures.category_colours(space),

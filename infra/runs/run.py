@@ -17,6 +17,7 @@ from infra.config.dotted import leaves
 from infra.config.preset import Preset
 from infra.results import Decision
 from infra.runs.files import (
+    COMPARISON,
     CONFIG,
     CURRICULUM,
     DECISION,
@@ -55,6 +56,12 @@ class Run(Frozen):
     def preset(self) -> Preset:
         """The preset of this call, else the stored one; RunDirectoryError if there is none."""
         return self.chosen or self.read(CURRICULUM).preset
+
+    @property
+    def comparison(self) -> Path | None:
+        """The directory of the comparison that the run is part of, if any."""
+        above = self.directory.resolve().parent
+        return above if (above / COMPARISON).exists() else None
 
     @property
     def commit(self) -> str:
@@ -156,7 +163,7 @@ class Run(Frozen):
 
     def possible(self, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         """Return the nearest config that the instances of a stage can be drawn from, and the changes."""
-        source = Source(self.preset.stage_seed(stage), stage)
+        source = Source(self.preset.seed, stage)
         return attainable(self.preset.task, config, self.preset.instances, source, self.held_out())
 
 

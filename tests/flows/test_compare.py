@@ -72,7 +72,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
 def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    spec = comparison("fixed", "random", seeds=[0, 1], stage_0="per-seed")
+    spec = comparison("fixed", "random", seeds=[0, 1])
     monkeypatch.setattr("flows.compare.publish_comparison", lambda _, spec, why, **more: dict(why))
     started = []
 

@@ -98,7 +98,7 @@ def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
         "micro", "", ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5])
     )
     assert [*spec.presets] == ["fixed", "checkpoint-V1"]
-    assert (spec.file.stage_0, spec.file.seeds) == ("per-seed", (4, 5))
+    assert spec.file.seeds == (4, 5)
     assert (spec.base.stages, spec.name) == (2, "compare-micro")
     with pytest.raises(ConfigError, match="approval"):
         chosen_comparison("micro", "", ComparisonOptions(settings={"approval": "required"}))

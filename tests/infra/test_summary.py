@@ -15,8 +15,8 @@ from infra.config.dotted import parse_override
 from infra.config.preset import load_preset
 from infra.markdown import result_markdown
 from infra.results import CurriculumResults
-from infra.runs.files import RESULTS
-from infra.runs.run import open_run
+from infra.runs.files import COMPARISON, RESULTS
+from infra.runs.run import Run, open_run
 from infra.summary import advice, headlines, notes
 
 ROSE, FELL, UNCLEAR = (
@@ -126,8 +126,7 @@ def test_the_advice_is_a_command_that_compares_the_preset_of_the_run_with_fixed(
         settings |= {"engineer.options": {"configs": [load_preset("micro").default_config.model_dump()]}}
     preset = load_preset("micro", settings)
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    open_run(tmp_path / results.curriculum, preset)
-    sentence = advice(results, preset)
+    sentence = advice(results, open_run(tmp_path / results.curriculum, preset))
     assert sentence
     program, command, source, *words = shlex.split(sentence[1])
     assert (program, command, source) == ("envwright", "compare", results.curriculum)
@@ -144,12 +143,17 @@ def test_the_advice_is_a_command_that_compares_the_preset_of_the_run_with_fixed(
     assert spec.file.seeds[0] == preset.seed
 
 
-def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(results: CurriculumResults):
+def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(
+    results: CurriculumResults, tmp_path: Path
+):
+    run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
+    assert advice(results, run)
     fixed = results.model_copy(update={"engineer": "fixed"})
-    assert advice(fixed, load_preset("micro")) is None
-    assert advice(results, load_preset("micro", {"stage0_seed": 0})) is None
+    assert advice(fixed, run) is None
     alone = results.model_copy(update={"stages": results.stages[:1]})
-    assert advice(alone, load_preset("micro")) is None, "nothing was designed yet"
+    assert advice(alone, run) is None, "nothing was designed yet"
+    (tmp_path / COMPARISON).touch()
+    assert advice(results, run) is None
 
 
 def test_every_stage_that_kept_its_config_says_why(results: CurriculumResults):
@@ -174,8 +178,8 @@ def test_a_drop_says_what_followed(results: CurriculumResults):
     ]
 
 
-def test_the_result_on_a_curriculums_page_has_headlines_and_rates(results: CurriculumResults):
-    page = result_markdown(load_preset("micro"), results, {}, "")
+def test_the_result_on_a_curriculums_page_has_headlines_and_rates(results: CurriculumResults, tmp_path: Path):
+    page = result_markdown(Run(directory=tmp_path, chosen=load_preset("micro")), results, {}, "")
     rows = [line for line in page.splitlines() if line.startswith("|")]
     policies = ["base policy", *(f"after stage {number}" for number in range(3))]
     assert [row.split("|")[1].strip() for row in rows[2:]] == policies

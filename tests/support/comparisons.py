@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from infra.comparison.file import Stage0, short_form
+from infra.comparison.file import short_form
 from infra.comparison.spec import ComparisonSpec, resolve_comparison
 
 
@@ -11,8 +11,7 @@ def comparison(
     preset: str = "micro",
     seeds: list[int] | None = None,
     name: str = "",
-    stage_0: Stage0 = "per-seed",
     settings: dict[str, Any] | None = None,
 ) -> ComparisonSpec:
-    file, _ = short_form(preset, engineers, seeds or [0], settings, name, stage_0)
+    file, _ = short_form(preset, engineers, seeds or [0], settings, name)
     return resolve_comparison(file)

@@ -8,23 +8,14 @@ from envgen.config import EnvConfig
 from envgen.mapf import benchmark, environment
 from envgen.mapf.benchmark import suite_identities
 from envgen.mapf.problem import Instance
-from envgen.mapf.prompts import PromptStyle
 from infra.config.preset import load_preset
 from infra.runs import files
 from infra.runs.run import Run
-from infra.runs.steps import StepRecord, Stored, read_record
+from infra.runs.steps import StepRecord, read_record
 from tasks.data import generate, make_validation
 
 TWO_AGENTS = "98a3977ad05df5e7d45bcf33d39a341765a0ad7166530228a642c92362b82c9a"
 """Key of the validation set of the preset micro."""
-
-
-def generated(folder: Path, stage: int, **overrides: int) -> StepRecord:
-    run = Run(directory=folder, chosen=load_preset("micro", dict(overrides)))
-    run.write(files.VALIDATION, [], None, PromptStyle.COMPACT, {})
-    validation = Stored(path=run.path(files.VALIDATION), sha256="of-the-validation-set")
-    generate.fn(run, stage, run.preset.default_config, validation)
-    return recorded(run, stage, "generate")
 
 
 def recorded(run: Run, stage: int | None, step: str) -> StepRecord:
@@ -36,14 +27,6 @@ def recorded(run: Run, stage: int | None, step: str) -> StepRecord:
 def drawn(run: Run) -> StepRecord:
     make_validation.fn(run)
     return recorded(run, None, "validation")
-
-
-@pytest.mark.parametrize("stage", [0, 1])
-def test_runs_that_share_the_seed_of_stage_0_share_its_data_and_no_other(tmp_path: Path, stage: int):
-    one = generated(tmp_path / "one", stage, seed=3)
-    other = generated(tmp_path / "other", stage, seed=4, stage0_seed=3)
-    assert ((one.key, one.outputs) == (other.key, other.outputs)) is (stage == 0)
-    assert (one.outputs["train.parquet"] == other.outputs["train.parquet"]) is (stage == 0)
 
 
 CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.4}}})

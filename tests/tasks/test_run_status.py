@@ -78,19 +78,14 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     assert said("show", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
 
-def test_a_narrow_terminal_does_without_columns_and_breaks_no_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_narrow_terminal_breaks_no_name(folder: Path, monkeypatch: pytest.MonkeyPatch):
     name = "compare-tiny-learning/checkpoint-V6W-s0"
     published(folder / name, 2, 2)
     for variable, value in {"TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "80", "LINES": "25"}.items():
         monkeypatch.setenv(variable, value)
     printed = said("runs")
-    head, *_, row = (line for line in printed.splitlines() if line.strip())
-    assert name in row
-    assert "2 of 2" in row
-    assert "engineer" not in head
-    assert "preset" not in head
+    assert name in printed
+    assert "2 of 2" in printed
     assert max(map(len, printed.splitlines())) <= 80
 
 

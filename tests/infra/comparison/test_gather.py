@@ -14,8 +14,7 @@ from support.comparisons import comparison
 
 from envgen.estimates import Difference, difference, rate
 from envgen.files import write_json
-from flows.commands.tables import SPARED, comparison_table
-from flows.commands.terminal import fitted
+from flows.commands.tables import comparison_table
 from infra.comparison.gather import gather
 from infra.comparison.page import conclusions, write_page
 from infra.comparison.results import ComparisonResults, Pair, read_comparison_results
@@ -177,15 +176,12 @@ def test_the_table_fits_a_terminal_cuts_no_interval_and_marks_what_failed(
     results: ComparisonResults, width: int
 ):
     table, console = comparison_table(results), Console(width=width, file=io.StringIO())
-    assert fitted(table, SPARED, width) <= width
     console.print(table)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
     for part in ("checkpoint-V6", "minus random", "minus fixed", "+20.0[", "Failed: fixed-s0"):
         assert part in shown
-    left_out = [name for name in SPARED if name not in [column.header for column in table.columns]]
-    assert left_out == list(SPARED[: len(left_out)])
 
 
 def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults, page: Page):

@@ -9,7 +9,7 @@ from support.engineer_package import install_engineer
 from engineer.engineers import function
 from envgen.errors import EnvwrightError, RunDirectoryError
 from envgen.yaml_files import dump_yaml
-from infra.comparison.file import Stage0, is_comparison_file, read_comparison_file, short_form
+from infra.comparison.file import is_comparison_file, read_comparison_file, short_form
 from infra.comparison.plan import plan
 from infra.comparison.spec import ComparisonSpec, open_comparison, read_comparison, resolve_comparison
 from infra.config.preset import load_preset
@@ -83,24 +83,12 @@ def test_every_arm_is_run_with_every_seed_and_arms_that_train_stage_0_alike_shar
     ]
 
 
-@pytest.mark.parametrize(
-    ("stage_0", "seeds_of_stage_0", "roots"),
-    [
-        ("one", [3, 3, 3, 3], {"shared": 3}),
-        ("per-seed", [3, 3, 1, 1], {"shared-s3": 3, "shared-s1": 1}),
-    ],
-)
-def test_seeds_share_one_stage_0_or_have_their_own(
-    stage_0: Stage0, seeds_of_stage_0: list[int], roots: dict[str, int]
-):
-    spec = comparison("fixed", "random", seeds=[3, 1], stage_0=stage_0, settings={"stages": 4})
-    presets = [child.preset for child in spec.children]
-    assert [preset.stage_seed(0) for preset in presets] == seeds_of_stage_0
-    assert [preset.stage_seed(1) for preset in presets] == [3, 3, 1, 1]
-    assert {preset.stages for preset in presets} == {4}
-    assert {root.name: root.preset.stage_seed(0) for root in spec.roots} == roots
+def test_each_seed_has_one_stage_0_which_nobody_designs():
+    spec = comparison("fixed", "random", seeds=[3, 1], settings={"stages": 4})
+    children = [(child.preset.seed, child.preset.stages, child.root) for child in spec.children]
+    assert children == [(seed, 4, f"shared-s{seed}") for seed in (3, 3, 1, 1)]
+    assert {root.name: root.preset.seed for root in spec.roots} == {"shared-s3": 3, "shared-s1": 1}
     assert {(root.preset.stages, root.preset.engineer.name) for root in spec.roots} == {(1, "fixed")}
-    assert [roots[child.root] for child in spec.children] == seeds_of_stage_0
 
 
 def test_a_budget_is_shared_by_the_stages(tmp_path: Path):
@@ -176,7 +164,6 @@ ENGINEER = Engineer(propose, reads_context={reads})
         ({"arms": {"x": {"set": {"trl.num_generations": 0}}}, "primary": ""}, "arms.x: .*num_generations"),
         ({"set": {"seed": 3}}, "--set seed: a comparison sets it"),
         ({"set": {"approval": "required"}}, "approval: required asks a person"),
-        ({"stage_0": "one"}, "stage_0: one: the arm 'gentle' trains stage 0 in its own way"),
         ({"preset": "mikro"}, "mikro: no such preset"),
         ({"test": "nothing.parquet"}, "nothing.parquet"),
         ({"colour": "red"}, "colour"),
@@ -247,7 +234,6 @@ def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tm
             "arms.gentle: trl.learning_rate",
         ),
         ({"primary": "levels"}, "primary: gentle there, levels here"),
-        ({"stage_0": "one", "arms": {"fixed": {}}, "primary": ""}, "stage_0: per-seed there, one here"),
         ({"test": {"seed": 3}}, "test"),
         ({"budget": {"steps": 4}}, "budget"),
     ],
@@ -256,16 +242,6 @@ def test_a_comparison_is_not_continued_under_another_file(tmp_path: Path, change
     opened(tmp_path / "guards")
     with pytest.raises(RunDirectoryError, match=complaint):
         opened(tmp_path / "guards", **change)
-
-
-def test_seeds_are_not_added_where_they_would_share_a_stage_0_of_one_arm(tmp_path: Path):
-    one = {"stage_0": "one", "seeds": [5]}
-    opened(tmp_path / "guards", **one)
-    with pytest.raises(EnvwrightError, match="the arm 'gentle' trains stage 0 in its own way"):
-        opened(
-            tmp_path / "guards",
-            **one | {"seeds": [5, 6], "arms": {"fixed": {}, "gentle": FILE["arms"]["gentle"]}},
-        )
 
 
 def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Path):
