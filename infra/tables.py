@@ -13,15 +13,7 @@ from envgen.config import SHARE, EnvConfig
 from envgen.estimates import Rate
 from envgen.space import Knob, Space
 from infra.comparison.results import ArmResult, ComparisonResults, Figure, Pair
-from infra.formats import (
-    duration,
-    figure_names,
-    label,
-    listed,
-    rate_names,
-    share,
-    short_count,
-)
+from infra.formats import duration, figure_names, label, listed, rate_names, share, short_count
 from infra.results import CurriculumResults, Made
 
 BASE = "base policy"

@@ -10,20 +10,8 @@ from envgen.errors import DataError
 from envgen.files import digest
 from envgen.seeds import seed_integer
 from infra.config.preset import Preset
-from infra.runs.files import (
-    BREAKDOWN,
-    CHANGES,
-    PARTIAL_ROLLOUTS,
-    PARTIAL_TEST_ROLLOUTS,
-    RESUMED,
-    ROLLOUTS,
-    TEST,
-    TEST_ROLLOUTS,
-    TRAINING_LOG,
-    VALIDATION,
-    WORK,
-    File,
-)
+from infra.runs import files
+from infra.runs.files import File
 from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.checkpoints import is_simulated
@@ -58,13 +46,13 @@ def _options(preset: Preset) -> dict[str, Any]:
     return {**preset.trl, "num_train_epochs": preset.epochs}
 
 
-@step("train", CHECKPOINT, TRAINING_LOG, decides=_trained, unfinished=WORK)
+@step("train", CHECKPOINT, files.TRAINING_LOG, decides=_trained, unfinished=files.WORK)
 def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
     """GRPO in child processes from a policy: weights and training log."""
     preset, decides = run.preset, _trained(run, stage)
     # Its own for each key and form: nothing goes on from the trainer's checkpoints of other settings.
     key = digest([data.sha256, parent.sha256, decides])[:12]
-    work = run.folder(stage) / WORK / f"{key}-{checkpoint_form(preset.training)}"
+    work = run.folder(stage) / files.WORK / f"{key}-{checkpoint_form(preset.training)}"
     spec = TrainSpec(
         parent=str(parent.path),
         data=data.path,
@@ -80,7 +68,7 @@ def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
     )
     _train(run, stage, spec)
     steps = resumed_steps(work)
-    return {RESUMED: steps} if steps else {}
+    return {files.RESUMED: steps} if steps else {}
 
 
 def _train(run: Run, stage: int, spec: TrainSpec) -> None:
@@ -127,11 +115,11 @@ def _asked(preset: Preset) -> dict[str, Any]:
     return {"chat_template_kwargs": preset.chat_template_kwargs, **preset.engine.decides}
 
 
-@step("start", ROLLOUTS, BREAKDOWN, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
+@step("start", files.ROLLOUTS, files.BREAKDOWN, decides=_answered, unfinished=files.PARTIAL_ROLLOUTS)
 def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
     """Rollouts and breakdown of the base policy."""
-    _evaluate(run, stage, policy, VALIDATION.read(validation.path))
-    run.write(BREAKDOWN, _breakdown(run, run.read(ROLLOUTS, stage)), stage)
+    _evaluate(run, stage, policy, files.VALIDATION.read(validation.path))
+    run.write(files.BREAKDOWN, _breakdown(run, run.read(files.ROLLOUTS, stage)), stage)
 
 
 def _breakdown(run: Run, rollouts: list[Rollout]) -> Breakdown:
@@ -140,7 +128,7 @@ def _breakdown(run: Run, rollouts: list[Rollout]) -> Breakdown:
 
 def require_solved(run: Run) -> None:
     """DataError if the base policy solved no validation instance, unless the preset says to train anyway."""
-    base = run.read(BREAKDOWN, BASE_POLICY).overall
+    base = run.read(files.BREAKDOWN, BASE_POLICY).overall
     if base.valid or run.preset.unsolved == "train":
         return
     raise DataError(
@@ -151,16 +139,18 @@ def require_solved(run: Run) -> None:
     )
 
 
-@step("evaluate", ROLLOUTS, decides=_answered, unfinished=PARTIAL_ROLLOUTS)
+@step("evaluate", files.ROLLOUTS, decides=_answered, unfinished=files.PARTIAL_ROLLOUTS)
 def evaluate_stage(run: Run, stage: int, checkpoint: Stored, validation: Stored) -> None:
     """Rollouts of a stage's checkpoint on the validation set."""
-    _evaluate(run, stage, checkpoint, VALIDATION.read(validation.path))
+    _evaluate(run, stage, checkpoint, files.VALIDATION.read(validation.path))
 
 
-@step("test", TEST_ROLLOUTS, decides=_answered, unfinished=PARTIAL_TEST_ROLLOUTS)
+@step("test", files.TEST_ROLLOUTS, decides=_answered, unfinished=files.PARTIAL_TEST_ROLLOUTS)
 def evaluate_test(run: Run, stage: int, policy: Stored, test: Stored) -> None:
     """Rollouts of a stage's checkpoint, or of the base policy, on the test set."""
-    _evaluate(run, stage, policy, TEST.read(test.path), TEST_ROLLOUTS, PARTIAL_TEST_ROLLOUTS)
+    _evaluate(
+        run, stage, policy, files.TEST.read(test.path), files.TEST_ROLLOUTS, files.PARTIAL_TEST_ROLLOUTS
+    )
 
 
 def _evaluate(
@@ -168,19 +158,13 @@ def _evaluate(
     stage: int,
     policy: Stored,
     instances: list[Any],
-    file: File[Any] = ROLLOUTS,
-    unfinished: str = PARTIAL_ROLLOUTS,
+    file: File[Any] = files.ROLLOUTS,
+    unfinished: str = files.PARTIAL_ROLLOUTS,
 ) -> None:
     preset, style, how = run.preset, run.preset.prompt_style, run.preset.evaluation
     log_path, partial = run.log("engine", stage), run.folder(stage) / unfinished
     model = answering(
-        str(policy.path),
-        preset.task,
-        instances,
-        style,
-        preset.engine,
-        log_path,
-        preset.chat_template_kwargs,
+        str(policy.path), preset.task, instances, style, preset.engine, log_path, preset.chat_template_kwargs
     )
     decides, sampling = {"model": policy.sha256, **_asked(preset)}, how.sampling(preset.max_answer_tokens)
     asked = [instance for instance in instances for _ in range(how.samples)]
@@ -188,14 +172,14 @@ def _evaluate(
     run.write(file, rollouts, stage, style, preset.environment)
 
 
-@step("summarize", BREAKDOWN, CHANGES)
+@step("summarize", files.BREAKDOWN, files.CHANGES)
 def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
     """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
     returns the `Breakdown`."""
-    rollouts = ROLLOUTS.read(after.path)
+    rollouts = files.ROLLOUTS.read(after.path)
     breakdown = _breakdown(run, rollouts)
     for alarm in format_alarms(run.preset.space, breakdown).values():
         log.warning("stage %d: %s", stage, alarm)
-    run.write(BREAKDOWN, breakdown, stage)
-    changes = valid_gains(ROLLOUTS.read(before.path), rollouts, run.preset.evaluation.samples)
-    run.write(CHANGES, Changes(valid=changes), stage)
+    run.write(files.BREAKDOWN, breakdown, stage)
+    changes = valid_gains(files.ROLLOUTS.read(before.path), rollouts, run.preset.evaluation.samples)
+    run.write(files.CHANGES, Changes(valid=changes), stage)

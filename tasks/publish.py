@@ -12,20 +12,8 @@ from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
 from infra.config.versions import code_version, library_versions, machine
 from infra.results import CurriculumResults, StageResult, TrainingSummary
-from infra.runs.files import (
-    BREAKDOWN,
-    CONFIG,
-    DECISION,
-    GATE,
-    MANIFEST,
-    PROPOSAL,
-    RESULTS,
-    RESUMED,
-    ROLLOUTS,
-    TEST_ROLLOUTS,
-    TRAINING_LOG,
-    File,
-)
+from infra.runs import files
+from infra.runs.files import File
 from infra.runs.run import Run
 from infra.runs.steps import read_records
 from policy.evaluation import gains
@@ -40,11 +28,11 @@ def write_manifest(run: Run, stage: int) -> None:
     One that is there is left if it tells of these very steps: a run may have been cut off between a step that
     was done again and its manifest."""
     try:
-        stored = run.read(MANIFEST, stage)
+        stored = run.read(files.MANIFEST, stage)
     except RunDirectoryError:
         stored = {}
     if any(stored.get(name) != value for name, value in _step_facts(run, stage).items()):
-        run.write(MANIFEST, _manifest(run, stage), stage)
+        run.write(files.MANIFEST, _manifest(run, stage), stage)
 
 
 @task(**task_options("results"))
@@ -53,7 +41,7 @@ def publish(run: Run, stage: int) -> CurriculumResults:
     from infra.report.page import write_report  # what draws is loaded once there is something to draw
 
     results = results_with(run, stage)
-    run.write(RESULTS, results)
+    run.write(files.RESULTS, results)
     try:
         write_report(run.directory)
     except Exception as error:
@@ -63,15 +51,15 @@ def publish(run: Run, stage: int) -> CurriculumResults:
 
 def _manifest(run: Run, number: int) -> dict[str, Any]:
     """What a stage is made of: keys, digests, seconds and tokens of its steps, and what led to its config."""
-    proposal = run.read(PROPOSAL, number)
-    followed = [file for file in (PROPOSAL, DECISION) if run.has(file, number - 1)]
+    proposal = run.read(files.PROPOSAL, number)
+    followed = [file for file in (files.PROPOSAL, files.DECISION) if run.has(file, number - 1)]
     return {
         "curriculum": run.name,
         "stage": number,
         "seed": run.preset.seed,
         **_step_facts(run, number),
         "tokens": {
-            "training": sum(run.read(TRAINING_LOG, number)["completion_tokens"]),
+            "training": sum(run.read(files.TRAINING_LOG, number)["completion_tokens"]),
             **{purpose: _tokens(run, file, number) for purpose, file in _answers(run).items()},
             "engineer_prompt": proposal.prompt_tokens,
             "engineer_completion": proposal.completion_tokens,
@@ -97,7 +85,7 @@ def _step_facts(run: Run, number: int) -> dict[str, Any]:
 
 def results_with(run: Run, number: int) -> CurriculumResults:
     """The published results of the stages before `number`, and that stage."""
-    preset, earlier = run.preset, run.read(RESULTS).stages[:number] if number else ()
+    preset, earlier = run.preset, run.read(files.RESULTS).stages[:number] if number else ()
     # A person decides on a proposal after its stage was published.
     decided = [result.model_copy(update={"decision": run.decision(result.stage)}) for result in earlier]
     return CurriculumResults(
@@ -106,7 +94,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         engineer=short_name(preset.engineer.name),
         context=preset.engineer.context,
         seed=preset.seed,
-        start=run.read(BREAKDOWN, BASE_POLICY),
+        start=run.read(files.BREAKDOWN, BASE_POLICY),
         test_start=_test_breakdown(run, BASE_POLICY),
         start_seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
         start_tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
@@ -116,7 +104,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
 
 def _answers(run: Run) -> dict[str, File[Any]]:
     """Return the rollouts that each stage has, by their purpose."""
-    return {"evaluation": ROLLOUTS, **({"test": TEST_ROLLOUTS} if run.preset.test else {})}
+    return {"evaluation": files.ROLLOUTS, **({"test": files.TEST_ROLLOUTS} if run.preset.test else {})}
 
 
 def _tokens(run: Run, file: File[Any], stage: int) -> int:
@@ -127,27 +115,27 @@ def _test_breakdown(run: Run, stage: int) -> Breakdown | None:
     preset = run.preset
     if not preset.test:
         return None
-    return breakdown_of(preset.task, run.read(TEST_ROLLOUTS, stage), preset.evaluation.samples)
+    return breakdown_of(preset.task, run.read(files.TEST_ROLLOUTS, stage), preset.evaluation.samples)
 
 
 def _stage_result(run: Run, stage: int) -> StageResult:
-    made, rollouts = run.read(MANIFEST, stage), run.read(ROLLOUTS, stage)
+    made, rollouts = run.read(files.MANIFEST, stage), run.read(files.ROLLOUTS, stage)
     samples = run.preset.evaluation.samples
-    valid, optimal = gains(run.read(ROLLOUTS, BASE_POLICY), rollouts, samples)
-    designed = gains(run.read(ROLLOUTS, 0), rollouts, samples) if stage else (None, None)
+    valid, optimal = gains(run.read(files.ROLLOUTS, BASE_POLICY), rollouts, samples)
+    designed = gains(run.read(files.ROLLOUTS, 0), rollouts, samples) if stage else (None, None)
     return StageResult(
         stage=stage,
         parent=run.parent(stage),
-        config=run.read(CONFIG, stage),
+        config=run.read(files.CONFIG, stage),
         training=_training(run, stage),
-        breakdown=run.read(BREAKDOWN, stage),
+        breakdown=run.read(files.BREAKDOWN, stage),
         test=_test_breakdown(run, stage),
         valid_gain=valid,
         optimal_gain=optimal,
         designed_valid_gain=designed[0],
         designed_optimal_gain=designed[1],
-        gate=run.read(GATE, stage),
-        proposal=run.read(PROPOSAL, stage),
+        gate=run.read(files.GATE, stage),
+        proposal=run.read(files.PROPOSAL, stage),
         decision=run.decision(stage),
         seconds=made["seconds"],
         tokens=made.get("tokens", {}),
@@ -158,7 +146,7 @@ def _stage_result(run: Run, stage: int) -> StageResult:
 
 
 def _training(run: Run, stage: int) -> TrainingSummary:
-    log = run.read(TRAINING_LOG, stage)
+    log = run.read(files.TRAINING_LOG, stage)
     steps = len(log["step"])
     last = log["reward"][-max(1, steps // 5) :]
     return TrainingSummary(
@@ -167,5 +155,5 @@ def _training(run: Run, stage: int) -> TrainingSummary:
         completion_tokens=sum(log["completion_tokens"]),
         mean_reward=sum(last) / len(last),
         zero_variance_share=sum(log["zero_variance"]) / steps,
-        resumed=tuple(run.read(MANIFEST, stage).get(RESUMED, ())),
+        resumed=tuple(run.read(files.MANIFEST, stage).get(files.RESUMED, ())),
     )

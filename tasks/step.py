@@ -27,10 +27,7 @@ Decides = Callable[..., dict[str, Any]]
 
 
 def step(
-    name: str,
-    *writes: File[Any] | str,
-    decides: Decides = lambda *_: {},
-    unfinished: str | None = None,
+    name: str, *writes: File[Any] | str, decides: Decides = lambda *_: {}, unfinished: str | None = None
 ) -> Callable[[Body], Callable[..., Any]]:
     """Make a function of a run, the number of a stage and values of earlier steps a step; it may return facts
     for the manifest.

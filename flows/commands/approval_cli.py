@@ -14,14 +14,7 @@ from infra.config.settings import Settings
 from infra.results import Verdict
 from infra.runs.files import PROPOSAL
 from infra.runs.lock import exclusive, this_person
-from infra.runs.next_config import (
-    SUSPENDED,
-    check_open,
-    decided,
-    last_stage,
-    previous_config,
-    store_decision,
-)
+from infra.runs.next_config import SUSPENDED, check_open, decided, last_stage, previous_config, store_decision
 from infra.runs.run import Run
 
 COMMENT = Annotated[

@@ -46,11 +46,7 @@ class BenchmarkOptions(OptionsForm, EngineConfig):
 
 
 @takes_options(BenchmarkOptions)
-def benchmark(
-    model: Model,
-    options: BenchmarkOptions,
-    json_: JSON = False,
-) -> None:
+def benchmark(model: Model, options: BenchmarkOptions, json_: JSON = False) -> None:
     """Measure valid and optimal rate of any model on the 3,150 instances of the benchmark suite.
 
     Rates have 95 % intervals and stand beside the published rates.

@@ -18,8 +18,7 @@ def profile(
     preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
     answers: Annotated[int, typer.Option(min=1, max=1_000, help="Answers to each row.")] = 8,
     rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rows of each stratum; all if left out, 64 of a generator."),
+        int | None, typer.Option(min=1, help="Rows of each stratum; all if left out, 64 of a generator.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any field, as model=./warm. May be repeated.")

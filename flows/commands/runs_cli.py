@@ -141,8 +141,7 @@ def export(
     run: RUN,
     stage: Annotated[int, typer.Option(min=0, help="The stage whose training data are exported.")],
     to: Annotated[
-        Target,
-        typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set."),
+        Target, typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set.")
     ],
     output: Annotated[
         Path | None,

@@ -21,16 +21,7 @@ from infra.config.preset import Preset, TestSpec, load_preset, shipped_presets
 from infra.config.settings import Stem, checked_name
 
 USUAL_BASELINES = ("fixed", "random")
-_OF_ALL = (
-    "seed",
-    "name",
-    "environment",
-    "validation",
-    "test",
-    "stages",
-    "approval",
-    "evaluation",
-)
+_OF_ALL = ("seed", "name", "environment", "validation", "test", "stages", "approval", "evaluation")
 """Fields of a preset that an arm cannot change: all arms are judged alike, on the same instances."""
 _BUDGETED = {"trl.max_steps", "training.max_tokens", "training.max_seconds"}
 _MANY = 1000

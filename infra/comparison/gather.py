@@ -11,15 +11,7 @@ from engineer.engineers.registry import engineer_label
 from envgen.errors import EnvwrightError
 from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
-from infra.comparison.results import (
-    FRONTIER,
-    ArmResult,
-    ChildResult,
-    ComparisonResults,
-    Figure,
-    Pair,
-    Spent,
-)
+from infra.comparison.results import FRONTIER, ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
 from infra.comparison.spec import ComparisonSpec
 from infra.config.preset import Preset
 from infra.results import Made, StageResult

@@ -142,11 +142,7 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
     return {
         "rates": {
             name: _drawn(
-                figures.rate_chart,
-                f"{word} rate by stage",
-                overall,
-                [name],
-                top=figures.axis_top(overall),
+                figures.rate_chart, f"{word} rate by stage", overall, [name], top=figures.axis_top(overall)
             )
             for name, word in rates.items()
         },

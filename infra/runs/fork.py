@@ -7,28 +7,18 @@ from pathlib import Path
 from envgen.errors import RunDirectoryError
 from envgen.files import sync_directory
 from infra.config.preset import Preset
-from infra.runs.files import (
-    CURRICULUM,
-    ENGINEER_STATE,
-    GATE,
-    MANIFEST,
-    PROPOSAL,
-    REPORT,
-    RESULTS,
-    TEST,
-    TEST_ROLLOUTS,
-    WORK,
-)
+from infra.runs import files
 from infra.runs.run import Run, new_curriculum
 
 SHARED = "shared"
 """Name of the run whose stage 0 the runs of a comparison start from."""
 _OWN = (
-    *(file.name for file in (CURRICULUM, RESULTS, REPORT, MANIFEST, GATE, PROPOSAL, ENGINEER_STATE)),
-    *("engineer.json", "mlflow.json", "logs", WORK, "*.lock", ".*.partial"),
+    *("curriculum.json", "results.json", "report.html", "mlflow.json", "logs", "work"),
+    *("manifest.json", "gate.json", "proposal.json", "engineer_state.json", "engineer.json"),
+    *("*.lock", ".*.partial"),
 )
 """What a run does not share: what its gate and its engineer said, its records, logs and locks."""
-_TEST = (TEST.name, TEST_ROLLOUTS.name, "test-set.json", "test.json")
+_TEST = ("test.parquet", "test_rollouts.parquet", "test-set.json", "test.json")
 """Test set, rollouts and records of their steps: shared by runs that have a test set."""
 
 
@@ -40,7 +30,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     if target.exists():
         return
     shared = Run(directory=source)
-    if not shared.has(MANIFEST, 0):
+    if not shared.has(files.MANIFEST, 0):
         raise RunDirectoryError(
             f"{shared.folder(0)}: this run starts from that stage, which is missing; give this machine the"
             " ENVWRIGHT_RUNS of the one that ran it"
@@ -50,7 +40,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     ignored = shutil.ignore_patterns(*_OWN, *(() if preset.test else _TEST))
     shutil.copytree(source, partial, ignore=ignored, copy_function=_link)
     curriculum = new_curriculum(target.name, preset, shared.commit)
-    Run(directory=partial).write(CURRICULUM, curriculum)
+    Run(directory=partial).write(files.CURRICULUM, curriculum)
     os.replace(partial, target)
     sync_directory(target.parent)
 

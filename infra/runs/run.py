@@ -16,21 +16,8 @@ from envgen.sampling import attainable
 from infra.config.dotted import leaves
 from infra.config.preset import Preset
 from infra.results import Decision
-from infra.runs.files import (
-    COMPARISON,
-    CONFIG,
-    CURRICULUM,
-    DECISION,
-    GATE,
-    MANIFEST,
-    PROPOSAL,
-    ROLLOUTS,
-    TEST,
-    VALIDATION,
-    Curriculum,
-    File,
-    file_state,
-)
+from infra.runs import files
+from infra.runs.files import Curriculum, File, file_state
 from infra.runs.steps import Stored, policy_identity, read_record
 from policy.checkpoints import check_hub, hub_folder, resolve_model
 from policy.grpo.launch import process_count
@@ -55,18 +42,18 @@ class Run(Frozen):
     @property
     def preset(self) -> Preset:
         """The preset of this call, else the stored one; RunDirectoryError if there is none."""
-        return self.chosen or self.read(CURRICULUM).preset
+        return self.chosen or self.read(files.CURRICULUM).preset
 
     @property
     def comparison(self) -> Path | None:
         """The directory of the comparison that the run is part of, if any."""
         above = self.directory.resolve().parent
-        return above if (above / COMPARISON).exists() else None
+        return above if (above / files.COMPARISON).exists() else None
 
     @property
     def commit(self) -> str:
         """Commit of a base policy from the hub; empty for a folder."""
-        return self.read(CURRICULUM).commit if self.has(CURRICULUM) else ""
+        return self.read(files.CURRICULUM).commit if self.has(files.CURRICULUM) else ""
 
     def folder(self, stage: int | None = None) -> Path:
         """Return the folder of the run or of a stage."""
@@ -106,26 +93,26 @@ class Run(Frozen):
 
     def config_of(self, stage: int) -> EnvConfig:
         """Return the config that a stage was trained on; the config of stage 0 for the base policy."""
-        return self.read(CONFIG, max(stage, 0))
+        return self.read(files.CONFIG, max(stage, 0))
 
     def parent(self, stage: int) -> int:
         """Return the stage whose checkpoint a stage starts from; -1 is the base policy."""
-        return self.read(GATE, stage - 1).in_force if stage else BASE_POLICY
+        return self.read(files.GATE, stage - 1).in_force if stage else BASE_POLICY
 
     def best(self, stage: int) -> int:
         """Return the stage with the best evaluation up to a stage, by its gate; -1 is the base policy."""
-        return self.read(GATE, stage).best if stage >= 0 else BASE_POLICY
+        return self.read(files.GATE, stage).best if stage >= 0 else BASE_POLICY
 
     def evaluation(self, stage: int) -> Stored:
         """Return the rollouts of a stage, or of the base policy."""
-        return Stored(path=self.path(ROLLOUTS, stage), sha256=self.digest(ROLLOUTS, stage))
+        return Stored(path=self.path(files.ROLLOUTS, stage), sha256=self.digest(files.ROLLOUTS, stage))
 
     def decision(self, stage: int) -> Decision | None:
         """Return what a person decided on the present proposal of a stage; None if nobody has."""
-        if not (self.has(DECISION, stage) and self.has(PROPOSAL, stage)):
+        if not (self.has(files.DECISION, stage) and self.has(files.PROPOSAL, stage)):
             return None
-        decision = self.read(DECISION, stage)
-        return decision if decision.proposal == self.digest(PROPOSAL, stage) else None
+        decision = self.read(files.DECISION, stage)
+        return decision if decision.proposal == self.digest(files.PROPOSAL, stage) else None
 
     @property
     def name(self) -> str:
@@ -158,8 +145,8 @@ class Run(Frozen):
     def held_out(self) -> frozenset[str]:
         """Return the ids that training must not see: validation set, test set, and what the environment
         reserves."""
-        sets = [self.read(file) for file in ((VALIDATION, TEST) if self.preset.test else (VALIDATION,))]
-        return self.preset.task.reserved().union(instance.id for part in sets for instance in part)
+        sets = [files.VALIDATION, *([files.TEST] if self.preset.test else [])]
+        return self.preset.task.reserved().union(instance.id for file in sets for instance in self.read(file))
 
     def possible(self, stage: int, config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         """Return the nearest config that the instances of a stage can be drawn from, and the changes."""
@@ -188,14 +175,14 @@ def open_run(directory: Path, preset: Preset) -> Run:
     """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
     does."""
     run = checked_run(directory, preset)
-    if not run.has(CURRICULUM):
-        run.write(CURRICULUM, new_curriculum(run.name, preset, check_hub(preset.model)))
+    if not run.has(files.CURRICULUM):
+        run.write(files.CURRICULUM, new_curriculum(run.name, preset, check_hub(preset.model)))
         return run
-    curriculum = run.read(CURRICULUM)
+    curriculum = run.read(files.CURRICULUM)
     stored = curriculum.preset
     longest = {"approval": run.preset.approval, "stages": max(stored.stages, preset.stages)}
     if (extended := stored.model_copy(update=longest)) != stored:
-        run.write(CURRICULUM, curriculum.model_copy(update={"preset": extended}))
+        run.write(files.CURRICULUM, curriculum.model_copy(update={"preset": extended}))
     return run
 
 
@@ -207,16 +194,16 @@ def checked_run(directory: Path, preset: Preset) -> Run:
     (`policy.grpo.train_spec.SPLITTING`) may differ, so that a run that ran out of memory can go on.
     RunDirectoryError names the fields that differ."""
     run = Run(directory=directory, chosen=preset)
-    if not run.has(CURRICULUM):
-        check_unused(run.path(CURRICULUM), "curriculum")
+    if not run.has(files.CURRICULUM):
+        check_unused(run.path(files.CURRICULUM), "curriculum")
         return run
-    stored = run.read(CURRICULUM).preset
+    stored = run.read(files.CURRICULUM).preset
     if details := changed_fields(stored, preset, FREE_FIELDS):
         raise RunDirectoryError(
             f"{directory} was made by another preset ({details}). Ways out: give this run its own name with"
             " --name, go back to the settings of the run, or move the directory away"
         )
-    complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))
+    complete = sum(1 for _ in directory.glob(f"stage-*/{files.MANIFEST.name}"))
     update = {"approval": preset.approval or stored.approval, "stages": max(preset.stages, complete)}
     return Run(directory=directory, chosen=preset.model_copy(update=update))
 
@@ -224,7 +211,7 @@ def checked_run(directory: Path, preset: Preset) -> Run:
 def training_was_checked(directory: Path, preset: Preset) -> bool:
     """Return whether a run was begun there with the same training options, which TRL accepted then."""
     run = Run(directory=directory)
-    return run.has(CURRICULUM) and run.read(CURRICULUM).preset.check_spec() == preset.check_spec()
+    return run.has(files.CURRICULUM) and run.read(files.CURRICULUM).preset.check_spec() == preset.check_spec()
 
 
 def changed_fields(stored: Preset, wanted: Preset, free: set[str]) -> str:

@@ -51,10 +51,7 @@ def test_a_data_set_is_drawn_by_id(envwright, tmp_path: Path):
 def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(refused, tmp_path: Path):
     for arguments, complaint in [
         (["crossing.jsonl", "-o", "plan.png"], "-o plan.png: render writes SVG"),
-        (
-            ["crossing.jsonl", "-o", "plan.svg", "--answer", "nowhere.txt"],
-            "nowhere.txt: no such file",
-        ),
+        (["crossing.jsonl", "-o", "plan.svg", "--answer", "nowhere.txt"], "nowhere.txt: no such file"),
         (["ring-order.jsonl", "-o", "plan.svg"], "ring-order.jsonl: problem 'ring-order' is not solvable"),
         (["crossing.jsonl", "--id", "x", "-o", "plan.svg"], "crossing.jsonl: 0 problems with the id 'x'"),
     ]:

@@ -42,11 +42,7 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
     groups = ({}, *({"agents": f"{agents} agents"} for agents in (3, 4, 5)))
     scores = [score for group in groups if (score := first.score(group))]
     assert [(s.valid, s.optimal, s.n) for s in scores] == [(24, 24, 63), (24, 24, 24), (0, 0, 21), (0, 0, 18)]
-    assert (first.spec.style, first.data_digest, first.spec.limit) == (
-        PromptStyle.BOARD,
-        SUITE_SHA256,
-        1,
-    )
+    assert (first.spec.style, first.data_digest, first.spec.limit) == (PromptStyle.BOARD, SUITE_SHA256, 1)
     assert first.overall.completion_tokens == 63 * 5
     rollouts = read_rollouts(tmp_path / "b" / "rollouts.parquet")
     assert [r.instance for r in rollouts] == [item.instance for item in limited(load_suite(), 1)]

@@ -103,8 +103,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
 
 
 @pytest.mark.parametrize(
-    ("gate", "parent", "config"),
-    [("off", 1, OPTIONS_CONFIGS[1]), ("rollback", 0, CONFIGS[0])],
+    ("gate", "parent", "config"), [("off", 1, OPTIONS_CONFIGS[1]), ("rollback", 0, CONFIGS[0])]
 )
 def test_the_next_stage_starts_where_the_gate_says(
     run: tuple[Run, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig

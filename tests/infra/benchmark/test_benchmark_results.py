@@ -18,12 +18,7 @@ from envgen.mapf.verifier import FailureCategory, verify
 from envgen.suites import Item
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines
 from infra.benchmark.results import RESULTS_FILE, BenchmarkResults, count
-from infra.benchmark.spec import (
-    ANSWER_TOKENS,
-    BenchmarkSpec,
-    benchmark_directory,
-    planned,
-)
+from infra.benchmark.spec import ANSWER_TOKENS, BenchmarkSpec, benchmark_directory, planned
 from policy.chat.engine_config import EngineConfig
 from policy.rollouts import Rollout
 

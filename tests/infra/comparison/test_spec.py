@@ -224,10 +224,7 @@ def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tm
     ("change", "complaint"),
     [
         ({"set": {"instances": 24}}, "instances: 16 there, 24 here"),
-        (
-            {"set": {"instances": 24}, "arms": {"bandit": {}}, "primary": ""},
-            "instances: 16 there, 24 here",
-        ),
+        ({"set": {"instances": 24}, "arms": {"bandit": {}}, "primary": ""}, "instances: 16 there, 24 here"),
         ({"baselines": ["random"]}, "baselines: .'fixed', 'random'. there, .'random',. here"),
         (
             {"arms": FILE["arms"] | {"gentle": {"set": {"trl.learning_rate": 2e-5}}}},
