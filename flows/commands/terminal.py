@@ -55,7 +55,8 @@ def number_table(headings: Sequence[str], title: str, caption: str, min_width: i
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=min_width)
     table.title, table.caption = escape(printable(title)), escape(caption)
     for number, heading in enumerate(headings):
-        table.add_column(escape(printable(heading)), justify="right" if number else "left")
+        justify = "right" if number else "left"
+        table.add_column(escape(printable(heading)), justify=justify, overflow="fold")
     return table
 
 

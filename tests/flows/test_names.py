@@ -14,7 +14,6 @@ from infra.runs.run import default_name
 BAD = ["../../etc/x", "/etc/x", "a/b", ".", "..", ".serve", "-x", "a b", "a\n", "größe", "a[/]b", "n" * 129]
 BAD += ["mlflow.db", "mlflow.db-journal", "MLflow.db", "mlartifacts", "benchmarks"]
 NO_RUNS = ["nowhere", "n" * 300, "./" + "n" * 300, "a[/]b", "./a[/]b", "", "mlflow.db"]
-COMMANDS = ["run micro", "run micro --dry-run", "compare micro"]
 
 
 @pytest.fixture
@@ -24,18 +23,18 @@ def folder(envwright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [(COMMANDS[0], name) for name in BAD] + [(command, "../x") for command in COMMANDS[1:]],
-)
-def test_a_name_that_is_no_folder_of_ones_own_is_refused_and_nothing_is_written(
-    envwright, command: str, name: str, folder: Path
-):
-    said = envwright(*command.split(), "--name", name)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"error: --name {name!r:.70}")
-    assert "for example my-run-2" in said.err
-    assert said.err.count("\n") == 1
+@pytest.mark.parametrize("name", BAD)
+def test_a_name_that_is_no_folder_of_ones_own_is_refused(name: str):
+    with pytest.raises(ConfigError, match="for example my-run-2") as refused:
+        checked_name(name)
+    assert str(refused.value).startswith(f"--name {name!r:.70}")
+
+
+@pytest.mark.parametrize("command", ["run micro", "run micro --dry-run", "compare micro"])
+def test_every_command_checks_the_name_and_writes_nothing(envwright, command: str, folder: Path):
+    said = envwright(*command.split(), "--name", "../x")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err.startswith("error: --name '../x'")
     assert list(folder.iterdir()) == []
 
 

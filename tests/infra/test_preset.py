@@ -165,14 +165,7 @@ def test_a_person_who_approves_does_not_see_a_test_set():
 
 BROKEN = [
     ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
-    ("instances: 10", "", "instances: Field required"),
     ("name: small", "name: small\nevaluation: {samples: 3}", "samples: 3 greedy answers to an instance are"),
-    ("instances: 10", "instances: many", "instances: Input should be a valid integer"),
-    (
-        "options: {map_sizes: [3, 4]}",
-        "- 3",
-        "environment: Input should be a valid dictionary or instance of EnvironmentSpec",
-    ),
     (
         "options: {map_sizes: [3, 4]}",
         "name: sum",
@@ -183,7 +176,6 @@ BROKEN = [
         "map_size: [3, 4]",
         "environment.options: map_size: Extra inputs are not permitted",
     ),
-    ("instances: 10", "instances: 0", "instances: Input should be greater than or equal to 1 (got 0)"),
     (
         "3: {data_ratio: 0.5, hole_ratio: 0.2",
         "3: {data_ratio: 0.5, hole_ratio: 0.7",
@@ -196,7 +188,6 @@ BROKEN = [
     ),
     ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "environment.options: map_sizes [4, 3] must ascend"),
     ("prompt_style: compact", "prompt_style: prose", "prompt_style 'prose' is not one of board, compact"),
-    ("name: small", "name: a/b", "name: String should match pattern"),
     (
         "map_sizes: [3, 4]}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.2",
         "map_sizes: [3, 4], agents: 5}\ndefault_config:\n  sizes:\n    3: {data_ratio: 0.5, hole_ratio: 0.5",
@@ -205,7 +196,6 @@ BROKEN = [
 ]
 """A text of the small preset, what stands there instead, and the message."""
 ADDED = [
-    ("engineer: {designr: base}", "engineer.designr: Extra inputs are not permitted (got 'base')"),
     (
         "validation: {grid: {depth: [1]}}",
         "validation.grid.depth: there is no such knob; known are hole_ratio, wait_ratio",
@@ -225,9 +215,6 @@ ADDED = [
         "engineer: {name: replay, options: {configs: nowhere/results.json}}",
         "engineer.options of engineer 'replay': configs: Value error, nowhere/results.json: no such file",
     ),
-    (f"seed: {2**53}", "seed: Input should be less than 9007199254740992 (got 9007199254740992)"),
-    ("epochs: .inf", "epochs: Input should be a finite number (got inf)"),
-    ("rewards: {valid: -1}", "rewards.valid: Input should be greater than or equal to 0 (got -1)"),
     ("trl: {top_p: 0.9}", "trl.top_p: envwright sets this option itself; remove it"),
     ("trl: {num_train_epochs: 3}", "trl.num_train_epochs: set the preset's own 'epochs' instead"),
     (
@@ -347,10 +334,7 @@ def test_overrides_reach_every_depth(file: Path):
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("stagse", 3, "stagse: Extra inputs are not permitted"),
-        ("stages", 0, "stages: Input should be greater than or equal to 1"),
         ("stages.more", 3, "--set stages.more: 'stages' is a value, not a group of fields"),
-        ("trl", None, "trl: Input should be a valid dictionary"),
         ("default_config.sizes.3.data_ratio", 0.9, "data_ratio sums to"),
         ("default_config.sizes.three.data_ratio", 0.0, "default_config.sizes: names"),
     ],

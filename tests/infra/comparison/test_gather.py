@@ -172,7 +172,7 @@ def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_the_table_fits_a_terminal_cuts_no_interval_and_marks_what_failed(
+def test_the_table_fits_a_terminal_loses_nothing_and_marks_what_failed(
     results: ComparisonResults, width: int
 ):
     table, console = comparison_table(results), Console(width=width, file=io.StringIO())
