@@ -85,8 +85,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """Variables of the model's chat template, as `{enable_thinking: false}`, for training, evaluation, warm
     start and engineer; each stage's checkpoint has them as defaults."""
     default_config: StartConfig
-    """Environment config of stage 0; `random` draws one from the config space by the seed of stage 0, so that
-    the arms of a comparison share it."""
+    """Environment config of stage 0; `random` draws one from the config space by the seed, so that the arms
+    of a comparison share it."""
     unsolved: Literal["stop", "train"] = "stop"
     """What happens if the base policy solves no validation instance, so that there is hardly anything to
     learn from."""
@@ -159,7 +159,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
         if self.default_config:
             self._check_start(self.default_config)
             return self.default_config
-        rng, error = generator(self.stage_seed(0), "start"), None
+        rng, error = generator(self.seed, "start"), None
         for _ in range(START_DRAWS):
             config = random_config(self.space, rng, FloorOptions().floor_in(self.space))
             try:

@@ -9,6 +9,7 @@ import pytest
 from support.boards import boards_config, sample_boards
 from support.presets import EVERY
 
+from engineer.spec import EngineerSpec
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.mapf.space import Options, space_of
@@ -351,9 +352,9 @@ def test_a_numbered_key_of_a_preset_in_json_is_set_and_not_added(file: Path):
     assert after.keys() == before.keys()
 
 
-def test_a_random_start_is_drawn_by_the_seed_of_stage_0():
+def test_a_random_start_is_drawn_by_the_seed():
     preset = load_preset("tiny", {"default_config": "random", "seed": 5})
-    again = load_preset(preset.model_copy(update={"seed": 6, "stage0_seed": 5}).model_dump_json())
+    again = load_preset(preset.model_copy(update={"engineer": EngineerSpec(name="fixed")}).model_dump_json())
     assert preset.start_config == again.start_config
     preset.space.check(preset.start_config)
     starts = [
