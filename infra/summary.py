@@ -2,12 +2,13 @@
 
 import shlex
 
-from engineer.engineers.registry import reads_context
+from engineer.engineers.registry import asks, reads_context
 from engineer.gate import name_of
 from envgen.estimates import Difference, Rate
 from infra.formats import SPACE, count, interval, percent, points
 from infra.results import CurriculumResults, Part
 from infra.runs.run import Run
+from policy.checkpoints import SHIPPED
 
 _FALLBACK = ", the previous config is kept"
 """End of a fallback's reason that the sentence around it repeats."""
@@ -73,6 +74,8 @@ def advice(results: CurriculumResults, run: Run) -> tuple[str, str] | None:
         "Training and redesign both act on these rates. To measure the redesign alone, compare with the "
         "engineer that keeps the default config:"
     )
+    if preset.model in SHIPPED and asks(preset.engineer.name):
+        sentence = f"The policy {preset.model!r} was taught a design rule before this run. {sentence}"
     engineer, seeds = preset.engineer, range(preset.seed, preset.seed + 3)
     context = f":{engineer.context}" if reads_context(engineer.name) else ""
     words = ["envwright", "compare", results.curriculum, "--engineers", f"fixed,{engineer.name}{context}"]
