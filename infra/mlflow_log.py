@@ -41,7 +41,6 @@ from infra.config.settings import Settings, without_password
 from infra.formats import rate_names
 from infra.runs import files
 from infra.runs.fork import SHARED
-from infra.runs.lock import holder
 from infra.runs.run import Run
 
 IDS = "mlflow.json"
@@ -181,10 +180,8 @@ def view_address(experiment: str) -> str:
 
 
 def server_address() -> str | None:
-    """Return the address of the MLflow server, or of a running `envwright serve`; None without a server."""
-    uri, served = without_password(Settings().tracking_uri), Settings().runs / ".serve"
-    if not uri.startswith("http") and holder(served) and (served / "env").exists():
-        uri = re.findall(r"MLFLOW_TRACKING_URI='?(http[^\s']+)|$", (served / "env").read_text())[0]
+    """Return the address of the MLflow server; None without a server."""
+    uri = without_password(Settings().tracking_uri)
     return uri.rstrip("/") if uri.startswith("http") else None
 
 

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import RenderableType
@@ -11,7 +11,6 @@ from rich.text import Text
 from envgen.terminal import console, printable, say
 from flows.commands.terminal import FAILED, JSON, RUN, WAITING, plain_table, print_json, print_whole
 from infra.config.settings import Settings
-from infra.export import Target
 from infra.formats import duration, estimate, narrow, short_count
 from infra.run_status import RunState, RunStatus, read_status, run_directories, run_status
 from infra.runs.files import RESULTS
@@ -141,7 +140,8 @@ def export(
     run: RUN,
     stage: Annotated[int, typer.Option(min=0, help="The stage whose training data are exported.")],
     to: Annotated[
-        Target, typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set.")
+        Literal["verifiers", "hf"],
+        typer.Option(help="verifiers: a package with data and reward. hf: a Hugging Face data set."),
     ],
     output: Annotated[
         Path | None,

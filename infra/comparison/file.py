@@ -77,10 +77,8 @@ class Budget(Frozen):
 
 
 def _test(value: Any) -> Any:
-    """`suite` and the path of a file stand for a test set as a whole."""
-    if isinstance(value, str):
-        return {"suite": True} if value == "suite" else {"file": value}
-    return value
+    """The path of a file stands for the test set that it holds."""
+    return {"file": value} if isinstance(value, str) else value
 
 
 class ComparisonFile(Frozen):

@@ -39,7 +39,7 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
 
 
 def _facts(results: ComparisonResults) -> dict[str, str]:
-    first, later = next(iter(results.registrations), None), results.registrations[1:]
+    first = next(iter(results.registrations), None)
     return {
         "Comparison": results.comparison,
         "Preset": results.preset,
@@ -48,11 +48,6 @@ def _facts(results: ComparisonResults) -> dict[str, str]:
         "Stage 0": "one of each seed, shared by arms that train it alike",
         "Test set": count(results.instances, "instance"),
         **({"Registered": first.at.replace("T", " ").replace("+00:00", " UTC")} if first else {}),
-        **(
-            {"Arms or seeds added": listed([f"after {count(each.finished, 'run')}" for each in later])}
-            if later
-            else {}
-        ),
         # Sums of time and tokens would count a shared stage 0 in each curriculum.
         **tables.provenance(results.made.model_copy(update={"seconds": 0.0, "tokens": 0.0})),
     }

@@ -37,6 +37,6 @@ def _points(value: float) -> str:
 def count_instances(preset: Preset) -> int:
     """Return the number of instances of the test set, before instances of the validation set are left out."""
     assert preset.test is not None
-    fixed = preset.test.fixed(preset.task)
-    parts = preset.test.like(preset.validation).parts(preset.space)
-    return sum(count for *_, count in parts) if fixed is None else len(fixed)
+    if preset.test.file:
+        return len(preset.test.read(preset.task))
+    return sum(count for *_, count in preset.test.like(preset.validation).parts(preset.space))

@@ -240,7 +240,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         deciding_options(preset.trl, preset.training, process_count(preset.training))
         preset = preset.model_copy(update={"engineer": resolve(preset.engineer, preset.space, preset.stages)})
         parts = preset.validation.parts(preset.space)
-        if preset.test and preset.test.fixed(preset.task) is None:
+        if preset.test and preset.test.file:
+            preset.test.read(preset.task)
+        elif preset.test:
             parts += preset.test.like(preset.validation).parts(preset.space, "test")
         for _, config, count in parts:
             preset.task.check(config, count)

@@ -114,8 +114,6 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
     file: str = ""
     """Parquet data set of this environment to use instead; a relative path starts from the folder of the
     preset."""
-    suite: bool = False
-    """Use the benchmark suite of the environment instead, in the strata of the preset."""
 
     @field_validator("file")
     @classmethod
@@ -124,9 +122,8 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        named = {"instances": self.instances, "file": self.file, "suite": self.suite}
-        if len(chosen := [name for name, value in named.items() if value]) > 1:
-            raise ValueError(f"{' and '.join(chosen)} are set; expected at most one of them, leave one out")
+        if self.file and self.instances:
+            raise ValueError("instances and file are set; expected at most one of them, leave one out")
         return self
 
     def like(self, validation: ValidationSpec) -> ValidationSpec:
@@ -135,39 +132,30 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
         return validation.model_copy(update={"instances": size, "seed": self.seed})
 
     def content(self, environment: Environment, validation: ValidationSpec) -> dict[str, Any]:
-        """Return what decides the instances: the digest of file or suite, or how the set is drawn."""
+        """Return what decides the instances: the digest of the file, or how the set is drawn."""
         if self.file:
             return {"file": file_digest(Path(self.file))}
-        if self.suite:
-            return {"suite": environment.benchmark.digest}
         return {"spec": self.like(validation).model_dump(mode="json")}
-
-    def fixed(self, environment: Environment) -> list[Any] | None:
-        """Return the instances of file or suite, each once; None for a set that is drawn. ConfigError if
-        there are none, or if they are no instances of the environment."""
-        if not (self.file or self.suite):
-            return None
-        instances = self._read(environment) if self.file else _suite(environment)
-        return list({instance.id: instance for instance in instances}.values())
 
     def draw(
         self, environment: Environment, validation: ValidationSpec, validated: frozenset[str]
     ) -> list[Any]:
         """Return the test set without the ids of the validation set; ConfigError if nothing is left,
         ShortageError if the environment has too few instances."""
-        instances = self.fixed(environment)
-        if instances is None:
+        if not self.file:
             return self.like(validation).draw(environment, "test", validated)
+        instances = self.read(environment)
         unseen = [instance for instance in instances if instance.id not in validated]
-        field = "test.file" if self.file else "test.suite"
         if not unseen:
             remedy = "give other instances, or another validation.seed"
-            raise ConfigError(f"{field}: all {len(instances)} are in the validation set; {remedy}")
+            raise ConfigError(f"test.file: all {len(instances)} are in the validation set; {remedy}")
         if left_out := len(instances) - len(unseen):
-            log.info("%s: %d of %d are in the validation set: left out", field, left_out, len(instances))
+            log.info("test.file: %d of %d are in the validation set: left out", left_out, len(instances))
         return unseen
 
-    def _read(self, environment: Environment) -> list[Any]:
+    def read(self, environment: Environment) -> list[Any]:
+        """Return the instances of the file, each once; ConfigError if there are none, or if they are no
+        instances of the environment."""
         path, names = Path(self.file), environment.space.names
         try:
             name, instances = environment_of(path).load().name, read_dataset(path)
@@ -180,7 +168,7 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
         elif others := [instance.stratum for instance in instances if instance.stratum not in names]:
             problem = f"{others[0]!r} is none of the strata {', '.join(names)}; leave its instances out"
         else:
-            return instances
+            return list({instance.id: instance for instance in instances}.values())
         raise ConfigError(f"test.file: {path}: {problem}")
 
 
@@ -189,7 +177,7 @@ def check_capacity(
 ) -> None:
     """ConfigError for a stratum of a table with fewer rows than validation set, test set and stage 0 need."""
     sizes = {"validation": validation.parts(environment.space)}
-    if test and not (test.file or test.suite):
+    if test and not test.file:
         sizes["test"] = test.like(validation).parts(environment.space, "test")
     for name, trained in config.counts(count).items():
         needs = {
@@ -202,15 +190,3 @@ def check_capacity(
             problem = f"has {capacity} rows, and needs {needed}: {uses}"
             remedy = "lower validation.instances, test.instances, instances or its data_ratio"
             raise ConfigError(f"{environment.space.label(name)}: {problem}; {remedy}")
-
-
-def _suite(environment: Environment) -> list[Any]:
-    """Return the instances of the benchmark suite that the environment reserves, in strata of its space."""
-    items = environment.benchmark.suite() if environment.benchmark else []
-    instances, names = [item.instance for item in items], environment.space.names
-    reserved = environment.reserved()
-    if suite := [each for each in instances if each.id in reserved and each.stratum in names]:
-        return suite
-    suite = "has no benchmark suite" if not items else "has no benchmark instance with these options"
-    problem = f"{environment.name} {suite}"
-    raise ConfigError(f"test.suite: {problem}; leave it out, or give test.instances or test.file")

@@ -16,7 +16,6 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import canonical_json, move_directory, write_json, write_text
 from envgen.rows import instance_row
 from infra.config.versions import code_version
-from infra.export import Target
 from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
 
@@ -26,8 +25,8 @@ _TEXT = ("id", "stratum", "prompt", "reference", "instance")
 _COLUMNS = pa.schema([*((name, pa.string()) for name in _TEXT), ("labels", pa.list_(pa.string()))])
 
 
-def export(run: Run, stage: int, target: Target, output: Path) -> Path:
-    """Write the data of a stage to the new folder `output`, and return it.
+def export(run: Run, stage: int, target: str, output: Path) -> Path:
+    """Write the data of a stage to the new folder `output` for `verifiers` or `hf`, and return it.
 
     RunDirectoryError if the stage has no data, ConfigError if the folder exists.
     """

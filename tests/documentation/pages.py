@@ -34,7 +34,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
         "test",
         TestSpec,
         "Other instances that every checkpoint answers and that training, engineer and gate never see, in the"
-        " strata and the grid of the validation set. At most one of `instances`, `file` and `suite`; `test:"
+        " strata and the grid of the validation set. At most one of `instances` and `file`; `test:"
         " {}` takes the defaults.",
     ),
     (

@@ -16,7 +16,6 @@ from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, TRAIN_DATA
-from infra.runs.lock import exclusive
 from infra.runs.run import Run
 from tasks.record import TrainingProgress, record_stages, record_start, recorded
 from tasks.run import Throttle
@@ -203,19 +202,6 @@ def test_a_stage_done_again_or_cut_off_has_one_run_with_its_model_and_traces_of_
     assert [attempt["text"] for attempt in span.outputs["attempts"]] == ["{", '{"rationale": "easier"}']
     assert answered.info.token_usage == {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
     assert failed.data.spans[0].outputs["fallback"] == "the model could not answer: it is down"
-
-
-def test_links_go_to_the_server_of_envwright_serve_while_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    served = tmp_path / "runs" / ".serve"
-    served.mkdir(parents=True)
-    (served / "env").write_text("export NO_PROXY=x\nexport MLFLOW_TRACKING_URI=http://127.0.0.1:5000\n")
-    assert mlflow_log.server_address() is None
-    with exclusive(served):
-        assert mlflow_log.server_address() == "http://127.0.0.1:5000"
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@elsewhere/")
-        assert mlflow_log.server_address() == "http://elsewhere"
 
 
 def test_a_failure_of_mlflow_is_a_warning_without_password(

@@ -135,9 +135,11 @@ def test_a_test_set_is_other_instances_of_the_strata_and_the_grid_of_the_validat
 @pytest.mark.parametrize(
     ("test", "expected"),
     [
-        ({"instances": 5, "suite": True}, "instances and suite are set; expected at most one of them"),
+        (
+            {"instances": 5, "file": "large.parquet"},
+            "instances and file are set; expected at most one",
+        ),
         ({"instances": 0}, "test.instances: Input should be greater than or equal to 1 (got 0)"),
-        ({"suite": True}, "test.suite: mapf-frozenlake has no benchmark instance with these options; leave"),
         ({"file": "none.parquet"}, "/none.parquet: no such file; check the path"),
         ({"file": "empty.parquet"}, "/empty.parquet: holds no instance; give another data set"),
         ({"file": "sums.parquet"}, "/sums.parquet: holds instances of sums; give a data set of mapf-frozen"),

@@ -125,7 +125,6 @@ def test_the_command_exports_a_run_by_its_name(tmp_path: Path, monkeypatch: pyte
     assert done.exit_code == 0, done.output
     folder = tmp_path / "named-stage-0-hf"
     assert (folder / "train.parquet").is_file()
-    assert "{'enable_thinking': False}" in (folder / "README.md").read_text()
     assert json.loads((folder / "about.json").read_text())["chat_template_kwargs"] == {
         "enable_thinking": False
     }

@@ -12,7 +12,6 @@ from engineer.gate import BASE_POLICY
 from engineer.prompt import design_prompt
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
-from envgen.mapf.benchmark import suite_identities
 from infra import tables
 from infra.config.preset import load_preset
 from infra.results import CurriculumResults
@@ -196,11 +195,3 @@ def test_a_file_is_the_test_set_without_what_is_validated_on(
     write_dataset(path, validated, style, {})
     with pytest.raises(ConfigError, match="all 16 are in the validation set; give other"):
         make_test.fn(run, None, validation)
-
-
-def test_the_benchmark_suite_is_the_test_set(tmp_path: Path):
-    run = simulated(tmp_path, **{"environment.options.agents": 3, "test.suite": True})
-    make_test.fn(run, None, make_validation.fn(run))
-    assert {instance.stratum for instance in run.read(TEST)} == set(run.preset.space.names)
-    assert len(ids(run, TEST)) == 3 * 4 * 50
-    assert set(ids(run, TEST)) < suite_identities(3)
