@@ -140,7 +140,7 @@ def _save_split(trainer: Any, tokenizer: Any, checkpoint: Path, dtype: torch.dty
     """Put the weights of all processes together: FSDP2 trains in float32, and takes tied weights for two."""
     weights = trainer.accelerator.get_state_dict(trainer.model)
     if trainer.accelerator.is_main_process:
-        model = trainer.accelerator.unwrap_model(trainer.model)
+        model = trainer.model
         tied = (model._tied_weights_keys or ()) if model.config.tie_word_embeddings else ()
         weights = {name: part.to(dtype) for name, part in weights.items() if name not in tied}
         model.save_pretrained(str(checkpoint), state_dict=weights)

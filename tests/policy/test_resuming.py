@@ -97,29 +97,6 @@ def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes
     assert rates(whole) == rates(first)
 
 
-def test_the_state_of_an_optimizer_is_read_back_but_for_its_learning_rate(tmp_path: Path):
-    from policy.grpo.optimizer import CarryOptimizer, save_optimizer
-
-    def moved(rate: float, steps: int) -> SimpleNamespace:
-        model = torch.nn.Linear(3, 2)
-        optimizer = torch.optim.AdamW(model.parameters(), rate)
-        for _ in range(steps):
-            model(torch.randn(4, 3)).sum().backward()
-            optimizer.step()
-        accelerator = SimpleNamespace(is_main_process=True)
-        return SimpleNamespace(model=model, optimizer=optimizer, accelerator=accelerator)
-
-    old, new = moved(0.1, 3), moved(0.2, 0)
-    save_optimizer(old, tmp_path)
-    weights = new.model.weight.clone()
-    CarryOptimizer(tmp_path).on_train_begin(None, TrainerState(), None, **vars(new))
-    for ours, theirs in zip(old.model.parameters(), new.model.parameters(), strict=True):
-        state = new.optimizer.state[theirs]
-        assert all(state[name].equal(value) for name, value in old.optimizer.state[ours].items())
-    assert new.optimizer.param_groups[0]["lr"] == 0.2
-    assert new.model.weight.equal(weights)
-
-
 def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
     for step in (2, 6, 4):
         checkpoint = tmp_path / f"checkpoint-{step}"
