@@ -79,7 +79,7 @@ def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
     rows = sorted(pairs, key=lambda pair: -pair.differences[rate].value)
     sentences = []
     for base in dict.fromkeys(pair.minus for pair in pairs):
-        parts, alike = [], []
+        parts = []
         for pair in (row for row in rows if row.minus == base):
             effect, p = pair.differences[rate], pair.adjusted[rate]
             if p < ALPHA:
@@ -89,8 +89,7 @@ def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
                 )
                 parts.append(f"{pair.arm} is {place} by {estimate(effect)} ({sure})")
             else:
-                alike.append(pair.arm)
-        parts += [f"{listed(alike)} cannot be told from it"] if alike else []
+                parts.append(f"{pair.arm} {estimate(effect)}, not shown")
         sentences.append(f"Against {base}, in {word} rate on the test set: {'; '.join(parts)}.")
     return " ".join(sentences)
 
