@@ -111,7 +111,7 @@ def training_rows(environment: Environment, data: Path) -> Dataset:
 
 def training_log(history: list[dict[str, Any]]) -> pa.Table:
     """Return the trainer's log as a table: one row for each step that generated completions."""
-    columns = {name: _LOGGED.get(name, name) for name in TRAIN_LOG_SCHEMA.names}
+    columns = {name: _LOGGED.get(name, name) for name in map(str, TRAIN_LOG_SCHEMA.names)}
     rows = [{name: entry.get(key) for name, key in columns.items()} for entry in history if "strata" in entry]
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
 
