@@ -1,21 +1,24 @@
 """The form of a design answer, and how hostile text becomes a legal config."""
 
+import difflib
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from engineer.json_text import check_storable, number_of, objects, without_thoughts
 from engineer.proposal import MAX_TEXT
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, excerpt
-from envgen.space import Space, Stratum, plural
+from envgen.space import Space, Stratum
 
 MAX_RATIONALE = 600
 SHARE_DIGITS = 4
 SHARE_ROUNDING = 0.005
 """Shares are asked for with two digits, each off by at most this."""
 MAX_NAMED = 5
-"""Strata outside of the space that are named one by one; the rest is counted."""
+"""Strata outside of the space that are named; the rest is counted."""
 SHARES = (0.0, 1.0)
 """The range of a share."""
 _MEANT = re.compile(r"""["'“](rationale|config|edits)["'”]\s*:|\b(config|edits)\s*:\s*\{""")
@@ -29,30 +32,27 @@ class AnswerError(ValueError):
 def answer_schema(space: Space) -> dict[str, Any]:
     """Return the JSON schema of a design answer: a rationale, edits of some numbers of some strata, and
     evidence if there is any."""
-    strata = _object({stratum.name: _part_schema(stratum) for stratum in space.strata}, ())
-    rationale = {"type": "string", "maxLength": MAX_RATIONALE}
+    strata = {}
+    for stratum in space.strata:
+        ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
+        numbers = {
+            name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
+            for name, (low, high) in ranges.items()
+        }
+        strata[stratum.name] = _object(numbers)
     named = {"stratum": {"type": "string"}, "metric": {"type": "string"}, "value": {"type": "number"}}
-    evidence = {"type": "array", "items": _object(named, tuple(named))}
-    return _object({"rationale": rationale, "edits": strata, "evidence": evidence}, ("rationale", "edits"))
+    fields = {
+        "rationale": {"type": "string", "maxLength": MAX_RATIONALE},
+        "edits": _object(strata),
+        "evidence": {"type": "array", "items": _object(named, *named)},
+    }
+    return _object(fields, "rationale", "edits")
 
 
-def _object(properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     """Return the schema of an object that has no other fields."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def _part_schema(stratum: Stratum) -> dict[str, Any]:
-    ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
-    numbers = {
-        name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
-        for name, (low, high) in ranges.items()
-    }
-    return _object(numbers, ())
+    closed = {"required": list(required), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **closed}
 
 
 def _short(number: float) -> float:
@@ -64,8 +64,8 @@ def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
     """Return the rationale and what is raw of an answer; AnswerError if the text holds none.
 
     Raw is `{space.key: {stratum: {name: number}}}` for a whole config, `{"edits": {stratum: ...}}` for some
-    of its numbers, and has `evidence` if there is any. Thoughts are dropped; the last object that is an
-    answer counts, unless a later one was meant to be an answer and cannot be read.
+    of its numbers, with `evidence` if there is any. The last object that is an answer counts, unless a later
+    one was meant to be an answer and cannot be read.
     """
     answer, ended, problem, longest = None, 0, "the answer holds no JSON object", 0
     body = without_thoughts(text)
@@ -116,9 +116,12 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
     """
     edits = space.key not in raw
     entries = raw["edits"] if edits else raw[space.key]
-    changes = _outside(entries, space)
-    old = {stratum.name: _previous(stratum, space, previous) for stratum in space.strata}
-    read = {name: _read(entries.get(name), space[name], old[name], edits, changes) for name in space.names}
+    changes, old, read = _outside(entries, space), dict[str, dict](), dict[str, dict]()
+    for stratum in space.strata:
+        name, part, absent = stratum.name, space.part(previous, stratum.name), stratum.absent
+        numbers = {key: part.get(key) for key in _ranges(stratum)}
+        old[name] = {key: absent[key] if number is None else number for key, number in numbers.items()}
+        read[name] = _read(entries.get(name), stratum, old[name], edits, changes)
     if not any(read.values()):
         knobs = ", ".join([SHARE, *(knob.name for knob in space.knobs)])
         keys = f"the keys are {', '.join(space.names)[:80]}, each with {knobs[:100]}"
@@ -160,27 +163,16 @@ def filled_shares(
 
 
 def _outside(raw: dict[str, Any], space: Space) -> list[str]:
-    """Says which strata are dropped."""
-    names = _listed(space)
-    outside = [name for name in raw if name not in space.names]
-    changes = [
-        f"{space.noun} {str(name)[:20]!r} is not in {names} and was dropped" for name in outside[:MAX_NAMED]
-    ]
-    if len(outside) > MAX_NAMED:
-        more = len(outside) - MAX_NAMED
-        changes.append(f"{more} more {plural(space.noun)} are not in {names} and were dropped")
-    return changes
+    """Return a sentence that names the strata that are dropped, if there are any."""
+    outside = [repr(str(name)[:20]) for name in raw if name not in space.names]
+    more = f" and {len(outside) - MAX_NAMED} more" if len(outside) > MAX_NAMED else ""
+    verb, done = ("is", "was") if len(outside) == 1 else ("are", "were")
+    names = f"{space.noun} {', '.join(outside[:MAX_NAMED])}{more}"
+    return [f"{names} {verb} not in {_listed(space)} and {done} dropped"] if outside else []
 
 
 def _listed(space: Space) -> str:
     return f"[{', '.join(space.names)}]"
-
-
-def _previous(stratum: Stratum, space: Space, previous: EnvConfig) -> dict[str, float]:
-    """Return the previous share and knobs of a stratum, absent ones by default."""
-    part = space.part(previous, stratum.name)
-    numbers = {name: part.get(name) for name in _ranges(stratum)}
-    return {name: stratum.absent[name] if old is None else old for name, old in numbers.items()}
 
 
 def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[str]) -> dict[str, float]:
@@ -206,16 +198,28 @@ def _ranges(stratum: Stratum) -> dict[str, tuple[float, float]]:
     return {SHARE: SHARES, **{knob.name: (knob.low, knob.high) for knob in stratum.knobs}}
 
 
-def check_ranges(raw: dict[str, Any], space: Space) -> None:
-    """ConfigError for what the config space does not have: a person gets an error, a model a correction."""
-    for name, numbers in raw[space.key].items():
+def check_edits(edits: Mapping[str, Any], space: Space, *, ranges: bool) -> None:
+    """Raise ConfigError for the first name that the config space does not have, for what is no finite number,
+    and with `ranges` for what is out of range: people and code get an error, a model a correction."""
+    for name, numbers in edits.items():
         if name not in space.names:
-            raise ConfigError(f"{space.noun} {name} is not in {_listed(space)}; leave it out")
-        ranges = _ranges(space[name])
-        for knob, value in numbers.items():
-            if knob not in ranges:
-                raise ConfigError(f"{name}.{knob}: there is no such ratio; known are {', '.join(ranges)}")
-            low, high = ranges[knob]
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                what = f"{excerpt(value)} is no number from {low:g} to {high:g}"
-                raise ConfigError(f"{name}.{knob}: {what}; give one")
+            raise ConfigError(f"there is no {space.noun} {name!r}; {nearest(name, space.names)}")
+        if not isinstance(numbers, Mapping):
+            raise ConfigError(f"{name}: {excerpt(numbers)} is no dict of numbers by name; give one")
+        bounds = _ranges(space[name])
+        for field, value in numbers.items():
+            if field not in bounds:
+                raise ConfigError(f"{name}.{field}: there is no such number; {nearest(field, bounds)}")
+            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+                raise ConfigError(f"{name}.{field}: {excerpt(value)} is no finite number; give one")
+            low, high = bounds[field]
+            if ranges and not low <= value <= high:
+                raise ConfigError(
+                    f"{name}.{field}: {value:g} is no number from {low:g} to {high:g}; give one"
+                )
+
+
+def nearest(name: Any, names: Iterable[str]) -> str:
+    """Return what a message says of a name that does not exist."""
+    near = difflib.get_close_matches(str(name), [*names], n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names) or 'none'}"

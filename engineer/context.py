@@ -21,20 +21,15 @@ class StageRecord(Frozen):
 
     stage: int = Field(ge=0)
     parent: int = Field(default_factory=lambda fields: fields["stage"] - 1, ge=-1)
-    """The stage whose checkpoint it started from; -1 is the base policy.
-
-    Not the one before it if that one was undone."""
+    """Stage whose checkpoint it started from; -1 is the base policy. Not the last one after a rollback."""
     config: EnvConfig
     breakdown: Breakdown
     advantage: dict[str, float] = Field(default_factory=dict)
-    """Stratum -> mean absolute advantage of the answers of the stage's training; strata without answers are
-    left out."""
+    """Stratum with answers in training -> their mean absolute advantage."""
     zero_variance: dict[str, float] = Field(default_factory=dict)
-    """Stratum -> share of the stage's training groups whose rewards are all equal; strata without answers are
-    left out."""
+    """Stratum with answers in training -> share of their groups whose rewards are all equal."""
     change: dict[str, Difference] = Field(default_factory=dict)
-    """Stratum -> valid rate after the stage minus the rate of the policy it started from, on the same
-    instances."""
+    """Stratum -> valid rate minus the rate of the policy it started from, on the same instances."""
 
 
 class FailedAnswer(Frozen):
@@ -50,8 +45,7 @@ class FailedAnswer(Frozen):
 
 
 class DesignContext(Frozen):
-    """All that an engineer can read. It holds no reward, no validation instance and no way to change
-    either."""
+    """All that an engineer can read: no reward, no validation instance and no way to change either."""
 
     space: Space
     current: StageRecord
@@ -60,8 +54,7 @@ class DesignContext(Frozen):
     state: dict[str, Any] = Field(default_factory=dict)
     """What the engineer's last proposal carried as its state; empty after stage 0."""
     previous_rationale: str = ""
-    """Why the current config was chosen: the rationale of its proposal, or the words of the person who
-    decided otherwise; empty after stage 0."""
+    """Why the current config was chosen, by its engineer or the person who decided; empty after stage 0."""
     stages: int = Field(ge=1)
     """Stages of the whole curriculum."""
     instances: int = Field(ge=1)
@@ -69,14 +62,13 @@ class DesignContext(Frozen):
     epochs: float = Field(gt=0)
     """Passes over them in each stage."""
     training: dict[str, JsonValue] = Field(default_factory=dict)
-    """How the policy is trained, as words and numbers to read: `algorithm`, `group_size`, `learning_rate`,
-    `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value). Any may be missing."""
+    """How the policy is trained. Any of these may be missing: `algorithm`, `group_size`, `learning_rate`,
+    `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value)."""
     examples: tuple[FailedAnswer, ...] = ()
     """At most two of each stratum, from the end of the stage's training."""
 
     def valid_rates(self) -> dict[str, float]:
-        """Return stratum -> valid rate, 0 to 1, after the current stage; strata without answers are left
-        out."""
+        """Return the valid rate, 0 to 1, of each stratum with answers after the current stage."""
         parts = {name: self.current.breakdown.strata.get(name) for name in self.space.names}
         return {name: part.valid / part.n for name, part in parts.items() if part and part.n}
 
@@ -92,17 +84,8 @@ MODULES = {
 }
 """Letter -> context module, a template, in the order of the question. D adds stage 0 to the history."""
 
-NAMED = {
-    "V1": "F",
-    "V2": "FG",
-    "V3": "FGHD",
-    "V4": "FGH",
-    "V5": "FGHS",
-    "V6": "FGHT",
-    "V6W": "FGHTW",
-}
-"""V1 to V6 as arXiv 2606.17682 names its contexts; its V6 may show the rationale too, ours does not. V6W
-is ours."""
+NAMED = {"V1": "F", "V2": "FG", "V3": "FGHD", "V4": "FGH", "V5": "FGHS", "V6": "FGHT", "V6W": "FGHTW"}
+"""Contexts as arXiv 2606.17682 names them; its V6 may show the rationale too. V6W is ours."""
 
 
 def letters_of(context: str) -> str:

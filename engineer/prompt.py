@@ -4,6 +4,7 @@ Each module is a template; what it says of an environment are the words of its `
 their oldest stages from the history, and the text says how many.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,56 +32,34 @@ def design_prompt(context: DesignContext, modules: str, gate: Gate = "off") -> s
 
 def module_text(letter: str, context: DesignContext, *, stage_0: bool = False) -> str:
     """Return one context module in words; empty if there is nothing to say yet."""
-    if letter != "H":
-        return _render(MODULES[letter], context)
     earlier = [record for record in context.history if record.stage > 0 or stage_0]
-    before = {
-        after.stage: record
-        for record, after in pairwise([*earlier, context.current])
-        if after.stage == record.stage + 1
-    }
+    pairs = pairwise([*earlier, context.current])
+    before = {after.stage: record for record, after in pairs if after.stage == record.stage + 1}
     omitted = max(0, len(earlier) - MAX_STAGES)
     records = [*earlier[omitted:], context.current] if earlier else []
     return _render(MODULES[letter], context, records=records, omitted=omitted, before=before)
 
 
-def _labelled(context: DesignContext) -> list[tuple[Knob, dict[str, Counts]]]:
-    """Per knob that asks for a label, the counts of the strata where some instances have it and some not."""
-    strata = context.current.breakdown.strata
-    counted = [
-        (knob, {name: part for name, part in strata.items() if knob.label and part.split(knob.label.name)})
-        for knob in context.space.asked
-    ]
-    return [(knob, parts) for knob, parts in counted if parts]
-
-
-def _render(template: str, context: DesignContext, **variables: Any) -> str:
-    template_file = _TEMPLATES.get_template(f"{template}.j2")
-    return template_file.render(context=context, space=context.space, **variables).strip()
-
-
-def _percent_of(count: int, n: int) -> str:
-    return f"{round(100 * count / n)}%"
-
-
-def _percent(rate: Rate) -> str:
-    return f"{round(100 * rate.value)}% [{round(100 * rate.low)}%, {round(100 * rate.high)}%]"
-
-
-def _points(change: Difference) -> str:
-    value, low, high = (f"{round(100 * number):+d}" for number in (change.value, change.low, change.high))
-    return f"{value} points [{low}, {high}]"
+def _labelled(context: DesignContext) -> Iterator[tuple[Knob, dict[str, Counts]]]:
+    """Yield each knob that asks for a label, with the counts of the strata where some instances have it and
+    some not."""
+    for knob in context.space.asked:
+        strata = context.current.breakdown.strata.items()
+        parts = {name: part for name, part in strata if knob.label and part.split(knob.label.name)}
+        if parts:
+            yield knob, parts
 
 
 def _origin(record: StageRecord) -> str:
-    """Where a stage started from, if not from the one before it."""
+    """Return where a stage started from, if not from the one before it."""
     if record.parent == record.stage - 1:
         return ""
     return f" (what came before it was undone; it started from {name_of(record.parent)})"
 
 
 def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord | None = None) -> str:
-    """The share and the knobs of a stratum, each with its edit against the stage before, if one is given."""
+    """Return the share and the knobs of a stratum, each with its edit against the stage before, if one is
+    given."""
     new, old = record.config.strata[name], before.config.strata.get(name) if before else None
     words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
     numbers = []
@@ -93,7 +72,7 @@ def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord |
 
 
 def _ranges(space: Space, knob: Knob) -> str:
-    """The range of a knob; where strata differ in it, which stratum has which."""
+    """Return the range of a knob; where strata differ in it, which stratum has which."""
     having: dict[str, list[str]] = {}
     for stratum in space.strata:
         for own in stratum.knobs:
@@ -104,13 +83,33 @@ def _ranges(space: Space, knob: Knob) -> str:
     return "; ".join(f"{text} for {space.named(names)}" for text, names in having.items())
 
 
+def _percent(rate: Rate) -> str:
+    value, low, high = (f"{round(100 * number)}%" for number in (rate.value, rate.low, rate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _points(change: Difference) -> str:
+    value, low, high = (f"{round(100 * number):+d}" for number in (change.value, change.low, change.high))
+    return f"{value} points [{low}, {high}]"
+
+
+def _render(template: str, context: DesignContext, **variables: Any) -> str:
+    text = _TEMPLATES.get_template(f"{template}.j2").render(context=context, space=context.space, **variables)
+    return text.strip()
+
+
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-    autoescape=False,
 )
 _TEMPLATES.filters |= {"percent": _percent, "points": _points, "plural": plural}
-_TEMPLATES.globals |= {"numbers": _numbers, "origin": _origin, "ranges": _ranges, "labelled": _labelled}
-_TEMPLATES.globals |= {"format_alarms": format_alarms, "percent_of": _percent_of}
+_TEMPLATES.globals |= {
+    "numbers": _numbers,
+    "origin": _origin,
+    "ranges": _ranges,
+    "labelled": _labelled,
+    "format_alarms": format_alarms,
+    "percent_of": lambda count, n: f"{round(100 * count / n)}%",
+}

@@ -6,9 +6,10 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from envgen.config import EnvConfig
 from envgen.frozen import Frozen
+from policy.chat.contract import Completion
 
 MAX_TEXT = 20_000
-"""Characters of an answer that are read, thoughts not counted, and that are stored."""
+"""Characters of an answer that are read, without thoughts, and that are stored."""
 
 
 def shortened(text: str, limit: int = MAX_TEXT) -> str:
@@ -20,28 +21,20 @@ def shortened(text: str, limit: int = MAX_TEXT) -> str:
     return f"{text[:length]} [{len(text) - length} more characters]"
 
 
-class Attempt(Frozen):
-    """One answer of a model to the design question."""
+_Stored = Annotated[str, AfterValidator(shortened)]
 
-    text: Annotated[str, AfterValidator(shortened)]
-    """At most `MAX_TEXT` characters of it."""
-    finish_reason: str
-    """`stop` or `length`."""
+
+class Attempt(Completion):
+    """One answer of a model to the design question, its texts with at most `MAX_TEXT` characters."""
+
+    text: _Stored
+    reasoning: _Stored = ""
     error: str | None = None
     """Why it could not be read; None if it could."""
     started: AwareDatetime
     """When the model was asked."""
     seconds: float = Field(ge=0)
     """How long it took to answer."""
-    prompt_tokens: int | None = Field(ge=0)
-    """None if the server did not say."""
-    completion_tokens: int | None = Field(ge=0)
-    """Likewise; thoughts are included."""
-    reasoning: Annotated[str, AfterValidator(shortened)] = ""
-    """Thoughts that a server sent apart from the text."""
-    reasoning_tokens: int | None = Field(default=None, ge=0)
-    """Tokens of the thoughts, as the server counted them, or by their share of the characters; None if
-    unknown."""
 
 
 class Evidence(Frozen):
@@ -59,10 +52,11 @@ class Evidence(Frozen):
 class Proposal(Frozen):
     """The next environment config and how it came about; stored once, never drawn again."""
 
-    stage: int = Field(ge=0)
-    """The stage whose failures were read; the config is for the stage after it."""
-    engineer: str
-    context: str
+    stage: int = Field(default=0, ge=0)
+    """The stage whose failures were read; the config is for the stage after it. `design` fills in this field
+    and the next two."""
+    engineer: str = ""
+    context: str = ""
     """Context whose modules the engineer was shown."""
     prompt: str = ""
     """What a model was asked; empty for engineers without a model."""
@@ -72,7 +66,7 @@ class Proposal(Frozen):
     evidence: tuple[Evidence, ...] = ()
     """Numbers that it named as reasons, checked against the context."""
     proposed: dict | None = None
-    """The config as read from the answer, before projection; None if no answer could be read."""
+    """The config before projection; None if no answer could be read, or the engineer gave a legal config."""
     config: EnvConfig
     """The legal config that the next stage uses."""
     changes: tuple[str, ...] = ()

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from engineer.answer import answer_schema
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
+from engineer.contract import Brief
 from engineer.engineers.function import traceback_in
-from engineer.engineers.registry import find_engineer, read_options
+from engineer.engineers.registry import load
 from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.config import EnvConfig
@@ -20,29 +21,28 @@ from policy.chat.endpoint import Endpoint, read_key
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """The nearest config of which the generator can draw a data set, and what had to be changed; raises
 SamplingError."""
-
 MAX_STATE = 1_000_000
 """Characters of an engineer's state at most."""
 
 
 def design(
-    spec: EngineerSpec,
-    context: DesignContext,
-    seed: int,
-    model: ChatModel | None,
-    fit: Fit,
+    spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel | None, fit: Fit
 ) -> Proposal:
-    """The proposal of the configured engineer; `model` answers for the engineers that are models.
+    """Return the proposal of the configured engineer; `model` answers for the engineers that are models.
 
     After a bad answer, repaired once, if the engineer fails or breaks its contract, or if nothing near the
     answer can be drawn, the previous config is kept and the reason recorded. EngineerError instead with
     `on_failure: stop`, and if a function raises. ConfigError if there is no such engineer, or its options are
     wrong.
     """
-    engineer = find_engineer(spec.name, spec.sha256)
-    options = read_options(spec, engineer)
+    engineer = load(spec)
     assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
-    proposal = _propose(engineer, options, context, Brief(spec=spec, seed=seed, model=model))
+    try:
+        # A copy: what an engineer does to it stays with the engineer.
+        answer = engineer.propose(context.model_copy(deep=True), Brief(spec, seed, model))
+        proposal = _checked(answer, spec, context)
+    except (Exception, SystemExit) as error:  # an engineer may come from anywhere
+        proposal = unchanged(spec, context, context.current.config, _failure(spec, context, error))
     proposal = fitted(proposal, context.current.config, fit)
     if proposal.fallback and spec.on_failure == "stop":
         reason = proposal.fallback.replace(", the previous config is kept", "")
@@ -54,19 +54,20 @@ def design(
 def check_answers(spec: EngineerSpec, space: Space) -> bool:
     """Ask the endpoint of an engineer one small question with the options of a design; return whether it has
     an endpoint. ModelError if that does not answer."""
-    options = read_options(spec, find_engineer(spec.name, spec.sha256))
-    if not isinstance(options, Endpoint):
+    endpoint = load(spec)
+    if not isinstance(endpoint, Endpoint):
         return False
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
     schema = answer_schema(space) if spec.schema_decoding and not spec.thinking else None
     sampling = Sampling(max_tokens=spec.max_tokens, temperature=spec.temperature, json_schema=schema)
-    OpenAIModel(options, read_key(options)).complete([ask("Say that you are there, briefly.")], sampling)
+    OpenAIModel(endpoint, read_key(endpoint)).complete([ask("Say that you are there, briefly.")], sampling)
     return True
 
 
 def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
-    """The proposal with the nearest config that can be drawn; the `previous` one if nothing near it can be.
+    """Return the proposal with the nearest config that can be drawn; the `previous` one if nothing near it
+    can be.
 
     A config that is kept is fitted too: drawn with another seed, a stratum may hold fewer instances.
     """
@@ -82,40 +83,35 @@ def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
 
 
 def unchanged(spec: EngineerSpec, context: DesignContext, config: EnvConfig, reason: str) -> Proposal:
-    """The proposal that stands for a decision of the gate: nobody was asked, and what the engineer remembers
-    stays."""
-    return proposal_of(spec, context, config, fallback=reason, state=context.state)
+    """Return the proposal of a config that no engineer chose; what the engineer remembers stays."""
+    return Proposal(config=config, fallback=reason, state=context.state, **_origin(spec, context))
 
 
-def _propose(engineer: Engineer, options: EngineerOptions, context: DesignContext, brief: Brief) -> Proposal:
-    """What the engineer returns, if it is legal; else the previous config and state, with the reason.
-
-    EngineerError with the traceback for a function."""
-    name = short_name(brief.spec.name)
-    try:
-        # A copy: what an engineer does to it stays with the engineer.
-        return _checked(engineer.propose(context.model_copy(deep=True), options, brief), context, name)
-    except (Exception, SystemExit) as error:  # an engineer may come from anywhere
-        if is_function(brief.spec.name):
-            file = brief.spec.name.rpartition(":")[0]
-            remedy = f"mend {file} and run the same command again; what is done is kept"
-            what = f"engineer {name!r} failed after stage {context.current.stage}:"
-            text = f"{what}\n{traceback_in(file, error)}\n{remedy}"
-            raise EngineerError(text.encode(errors="replace").decode()) from None
-        why = f"{type(error).__name__}: {str(error)[:500]}"
-        reason = f"engineer {name!r} failed, the previous config is kept: {why}"
-        reason = reason.encode(errors="replace").decode()
-    return unchanged(brief.spec, context, context.current.config, reason)
+def _origin(spec: EngineerSpec, context: DesignContext) -> dict[str, Any]:
+    """Return the fields of a proposal that say where it comes from."""
+    return {"stage": context.current.stage, "engineer": short_name(spec.name), "context": spec.context}
 
 
-def _checked(answer: object, context: DesignContext, name: str) -> Proposal:
-    """A proposal as it may be stored; ValueError if it is none, or its config or state is illegal."""
+def _failure(spec: EngineerSpec, context: DesignContext, error: BaseException) -> str:
+    """Return why the previous config is kept; EngineerError with the traceback for a function."""
+    name, file = short_name(spec.name), spec.name.rpartition(":")[0]
+    reason = f"engineer {name!r} failed, the previous config is kept: {type(error).__name__}: "
+    if not is_function(spec.name):
+        return (reason + str(error)[:500]).encode(errors="replace").decode()
+    remedy = f"mend {file} and run the same command again; what is done is kept"
+    what = f"engineer {name!r} failed after stage {context.current.stage}:"
+    text = f"{what}\n{traceback_in(file, error)}\n{remedy}"
+    raise EngineerError(text.encode(errors="replace").decode()) from None
+
+
+def _checked(answer: object, spec: EngineerSpec, context: DesignContext) -> Proposal:
+    """Return a proposal as it may be stored; ValueError if it is none, or its config or state is illegal."""
     if not isinstance(answer, Proposal):
         raise ValueError(f"it returned {type(answer).__name__}, expected a Proposal")
     state = json.dumps(answer.state, allow_nan=False, ensure_ascii=False)
     if len(state) > MAX_STATE:
         raise ValueError(f"its state has {len(state)} characters; at most {MAX_STATE} are kept")
-    fields = {"state": json.loads(state), "stage": context.current.stage, "engineer": name}
+    fields = {"state": json.loads(state), **_origin(spec, context)}
     proposal = Proposal.model_validate({**answer.model_dump(), **fields})
     (state + canonical_json(proposal)).encode()  # what cannot be stored is refused here
     if proposal.config != context.current.config:

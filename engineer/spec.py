@@ -32,8 +32,7 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
 
     name: str = Field(default="checkpoint", pattern=r"^[^\x00-\x1f]{1,500}$")
     """Who writes the next environment config: `checkpoint` asks the policy just trained, `base` the base
-    policy, `openai` another LLM; the others are rules. `./mine.py:propose` is a function in a file. Installed
-    packages may add some."""
+    policy, `openai` another LLM, `./mine.py:propose` is a function in a file; the others are rules."""
     sha256: str = ""
     """Digest of the file of a function; filled in."""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -50,8 +49,8 @@ class EngineerSpec(Frozen, use_attribute_docstrings=True):
     """Let a model write freely before the JSON: only the repair of an answer is decoded under the schema.
     Raise max_tokens too, for example to 8192."""
     on_failure: Literal["keep", "stop"] = "keep"
-    """What a design that fails leads to: `keep` goes on with the previous config, `stop` ends the run until
-    the same command is run again. A function that raises always ends it."""
+    """After a design that fails, `keep` uses the previous config, `stop` ends the run until the same command
+    is run again. A function that raises always ends it."""
     gate: Gate = "off"
     """What a significant drop of the valid rate leads to: nothing, or the config and checkpoint of the best
     stage."""

@@ -31,10 +31,8 @@ def _compared(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
     """Compare a stage's rollouts with the best evaluation before it: returns the `GateDecision`."""
     before, after = ROLLOUTS.read(best.path), ROLLOUTS.read(rollouts.path)
-    valid, optimal = gains(before, after, run.preset.evaluation.samples)
-    optimal_gain = optimal if run.preset.space.best else None
-    against = run.best(stage - 1)
-    decision = decide(run.preset.engineer.gate, stage, against, valid, optimal_gain)
+    valid, _ = gains(before, after, run.preset.evaluation.samples)
+    decision = decide(run.preset.engineer.gate, stage, run.best(stage - 1), valid)
     level = logging.WARNING if decision.dropped else logging.INFO
     log.log(level, "stage %d: gate: %s", stage, decision.reason)
     run.write(GATE, decision, stage)

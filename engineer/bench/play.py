@@ -65,7 +65,6 @@ def play(
         config, state, rationale = proposal.config, proposal.state, proposal.rationale
     return Played(
         trap=trap,
-        draw=draw,
         score=float(world.score(skills)),
         used=sum(proposal.fallback is None for proposal in proposals),
         asked=len(proposals),
@@ -90,7 +89,7 @@ def look_ahead(trap: str, draw: int) -> Played:
             chosen = int(np.argmax(world.score(ends)))
         training = generator(draw, stage, trap, "training")
         skills = world.stage(skills, shares[chosen], tricks[chosen], training)
-    return Played(trap=trap, draw=draw, score=float(world.score(skills)))
+    return Played(trap=trap, score=float(world.score(skills)))
 
 
 def _candidates(strata: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

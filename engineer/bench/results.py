@@ -1,6 +1,7 @@
 """Results of the bench: gains of engineers over `fixed`, as shares of the gain of a look-ahead, by trap."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -14,7 +15,6 @@ class Played(Frozen):
     """An engineer in one draw of a trap."""
 
     trap: str
-    draw: int
     score: float
     """Mean valid rate over strata after the last stage, 0 to 1."""
     used: int = 0
@@ -57,24 +57,24 @@ def scored(
         base, own, most = (
             np.array([game.score for game in played if game.trap == trap]) for played in (fixed, games, best)
         )
-        gains[trap] = _difference(*_mean(own - base), len(base))
+        draws, gain, reach = len(base), own - base, most - base
+        gains[trap] = _difference(gain.mean(), _error(gain), draws)
         if trap != NOTHING:
-            # A ratio of means; its error by linearization.
-            ratio = (own - base).mean() / (most - base).mean()
-            errors.append(_mean(own - base - ratio * (most - base))[1] / (most - base).mean())
-            shares[trap] = _difference(ratio, errors[-1], len(base))
-    values = [share.value for share in shares.values()]
-    overall = _difference(float(np.mean(values)), float(np.linalg.norm(errors)) / len(values), len(base))
+            ratio = gain.mean() / reach.mean()  # of means; its error by linearization
+            errors.append(_error(gain - ratio * reach) / reach.mean())
+            shares[trap] = _difference(ratio, errors[-1], draws)
+    mean = np.mean([share.value for share in shares.values()])
+    overall = _difference(mean, np.linalg.norm(errors) / len(errors), draws)
     spent = {field: sum(getattr(game, field) for game in games) for field in ("used", "asked", "tokens")}
     return EngineerScore(engineer=name, overall=overall, shares=shares, gains=gains, **spent)
 
 
-def _mean(values: np.ndarray) -> tuple[float, float]:
-    """Return the mean of values and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+def _error(values: np.ndarray) -> float:
+    """Return the standard error of the mean of values."""
+    return values.std(ddof=1) / np.sqrt(len(values))
 
 
-def _difference(value: float, error: float, draws: int) -> Difference:
+def _difference(value: Any, error: Any, draws: int) -> Difference:
     """Return a value with interval and p-value of Student's distribution."""
     reach = stdtrit(draws - 1, 1 - ALPHA / 2) * error
     p = 2 * stdtr(draws - 1, -abs(value) / error) if error else float(value == 0)

@@ -24,12 +24,9 @@ _KNOB = Knob(
 
 def space_of(world: World) -> Space:
     """Return the config space of a world: levels with one knob, in words that do not betray the trap."""
-    strata = [
-        Stratum(name=str(level), label=f"level {level}", knobs=(_KNOB,))
-        for level in range(1, len(world.skills) + 1)
-    ]
+    levels = range(1, len(world.skills) + 1)
     return Space(
-        strata=tuple(strata),
+        strata=tuple(Stratum(name=str(level), label=f"level {level}", knobs=(_KNOB,)) for level in levels),
         key="levels",
         noun="level",
         task="solves puzzles",
@@ -40,7 +37,7 @@ def space_of(world: World) -> Space:
 
 def default_config(space: Space) -> EnvConfig:
     """Return the config of stage 0: equal shares, half of the puzzles with a trick."""
-    part = {SHARE: 1 / len(space.strata), TRICK_RATIO: 0.5}
+    part = {SHARE: 1 / len(space.strata), TRICK_RATIO: _KNOB.default}
     return EnvConfig.model_validate({space.key: dict.fromkeys(space.names, part)})
 
 
@@ -60,74 +57,65 @@ def _mixed(rng: np.random.Generator) -> np.ndarray:
     return np.linspace(rng.uniform(0.5, 2), rng.uniform(-3.5, -2), count) + rng.normal(0, 0.4, count)
 
 
-def _rate(rng: np.random.Generator) -> float:
-    return float(rng.uniform(2, 5))
-
-
-def _dead(rng: np.random.Generator) -> World:
+def _dead_strata(rng: np.random.Generator) -> World:
     """Two or three levels are out of reach for good."""
-    plain = np.concatenate([rng.uniform(-2, 1, int(rng.integers(2, 4))), np.full(rng.integers(2, 4), -12.0)])
-    return World(_skills(rng, plain), _rate(rng), transfer=0.1)
+    plain = np.concatenate([rng.uniform(-2, 1, rng.integers(2, 4)), np.full(rng.integers(2, 4), -12.0)])
+    return World(_skills(rng, plain), rng.uniform(2, 5), transfer=0.1)
 
 
-def _saturated(rng: np.random.Generator) -> World:
+def _saturated_strata(rng: np.random.Generator) -> World:
     """Two or three levels are solved before training begins."""
-    solved = rng.uniform(4, 6, int(rng.integers(2, 4)))
-    return World(
-        _skills(rng, np.concatenate([solved, rng.uniform(-3, 0, int(rng.integers(2, 4)))])), _rate(rng)
-    )
+    plain = [rng.uniform(4, 6, rng.integers(2, 4)), rng.uniform(-3, 0, rng.integers(2, 4))]
+    return World(_skills(rng, np.concatenate(plain)), rng.uniform(2, 5))
 
 
-def _format(rng: np.random.Generator) -> World:
+def _format_failure(rng: np.random.Generator) -> World:
     """The policy can solve a level, but hardly an answer to it can be read."""
     skills = _skills(rng, _mixed(rng))
     broken = rng.integers(len(skills))
     skills[broken] = (rng.uniform(1, 2.5), -0.5, rng.uniform(-4.2, -3.2))
-    return World(skills, _rate(rng), transfer=0.05)
+    return World(skills, rng.uniform(2, 5), transfer=0.05)
 
 
 def _forgetting(rng: np.random.Generator) -> World:
     """Levels that are solved at first decay where they are not rehearsed."""
-    solved = int(rng.integers(2, 4))
-    plain = np.concatenate([rng.uniform(3.5, 5, solved), rng.uniform(-2, 0.5, int(rng.integers(2, 4)))])
+    solved = rng.integers(2, 4)
+    plain = np.concatenate([rng.uniform(3.5, 5, solved), rng.uniform(-2, 0.5, rng.integers(2, 4))])
     skills = _skills(rng, plain)
     rest = skills.copy()
     rest[:solved, 0] = -2.0
-    return World(skills, _rate(rng), rest=rest)
+    return World(skills, rng.uniform(2, 5), rest=rest)
 
 
-def _harmful(rng: np.random.Generator) -> World:
+def _harmful_knob(rng: np.random.Generator) -> World:
     """Puzzles with a trick are wrong ones: training on them spoils the others."""
-    return World(_skills(rng, _mixed(rng)), _rate(rng), harm=float(rng.uniform(0.6, 1.2)))
+    return World(_skills(rng, _mixed(rng)), rng.uniform(2, 5), harm=rng.uniform(0.6, 1.2))
 
 
-def _lucky(rng: np.random.Generator) -> World:
+def _lucky_sample(rng: np.random.Generator) -> World:
     """Levels are within reach, and rates come from six answers each: 0 and 100 % are often chance."""
-    return World(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), _rate(rng), answers=6)
+    return World(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), rng.uniform(2, 5), answers=6)
 
 
 def _ladder(rng: np.random.Generator) -> World:
     """A level can be learned only after the one before."""
-    count = int(rng.integers(4, 6))
+    count = rng.integers(4, 6)
     plain = rng.uniform(-0.5, 1) - rng.uniform(0.5, 1) * np.arange(count)
-    return World(_skills(rng, plain), _rate(rng) + 2, transfer=0.0, ladder=True)
+    return World(_skills(rng, plain), rng.uniform(2, 5) + 2, transfer=0.0, ladder=True)
 
 
-def _nothing(rng: np.random.Generator) -> World:
+def _nothing_to_gain(rng: np.random.Generator) -> World:
     """All levels are alike, so that equal shares are best."""
-    count = int(rng.integers(4, 7))
+    count = rng.integers(4, 7)
     skills = np.tile([rng.uniform(-1.5, 2.5), 0.0, 4.0], (count, 1))
-    return World(skills, _rate(rng), speed=(1.0, 0.0, 8.0))
+    return World(skills, rng.uniform(2, 5), speed=(1.0, 0.0, 8.0))
 
 
 TRAPS: dict[str, Callable[[np.random.Generator], World]] = {
-    "dead strata": _dead,
-    "saturated strata": _saturated,
-    "format failure": _format,
-    "forgetting": _forgetting,
-    "harmful knob": _harmful,
-    "lucky sample": _lucky,
-    "ladder": _ladder,
-    NOTHING: _nothing,
+    draw.__name__[1:].replace("_", " "): draw
+    for draw in (
+        *(_dead_strata, _saturated_strata, _format_failure, _forgetting),
+        *(_harmful_knob, _lucky_sample, _ladder, _nothing_to_gain),
+    )
 }
 """Trap -> draw of a world; the docstring says what goes wrong."""

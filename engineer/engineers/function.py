@@ -1,25 +1,23 @@
 """A function in a Python file as an engineer: `--engineer ./mine.py:propose`, see docs/engineer.md."""
 
-import difflib
 import hashlib
 import inspect
 import math
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from numbers import Real
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import create_model
 
-from engineer.answer import filled_shares
+from engineer.answer import check_edits, filled_shares, nearest
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
+from engineer.contract import Brief, Engineer, projected
 from engineer.engineers.guards import current_parts
 from engineer.proposal import Proposal
 from envgen.config import SHARE
@@ -27,17 +25,52 @@ from envgen.errors import ConfigError, excerpt, validated
 from envgen.seeds import seed_integer
 
 Function = Callable[..., Any]
-_FUNCTIONS: dict[tuple[str, str], Function] = {}
-"""Name and digest -> function: a run keeps the code that it began with while its file is edited."""
 
 
-def function_engineer(name: str, sha256: str) -> Engineer[Any]:
-    """Return the engineer of `PATH.py:FUNCTION`; ConfigError if the file cannot be loaded, has another digest
-    than `sha256`, or a parameter has no default."""
-    if (name, sha256) not in _FUNCTIONS:
-        _FUNCTIONS[name, sha256] = _load(name, sha256)
-    function = _FUNCTIONS[name, sha256]
-    return Engineer(partial(_propose, function), _options(name, function))
+@cache
+def function_engineer(name: str, sha256: str) -> type[Engineer]:
+    """Return the engineer of `PATH.py:FUNCTION`, whose options are the function's parameters after the
+    context; ConfigError if the file cannot be loaded, has another digest than `sha256`, or a parameter has no
+    default. A run keeps the code that it began with while the file is edited."""
+    function, fields = _load(name, sha256), dict[str, Any]()
+    try:
+        for option in [*inspect.signature(function, eval_str=True).parameters.values()][1:]:
+            if option.kind in (option.VAR_POSITIONAL, option.VAR_KEYWORD):
+                continue
+            if option.default is option.empty:
+                raise TypeError(f"parameter {option.name!r} has no default; give it one")
+            guess = Any if option.default is None else type(option.default)
+            kind = guess if option.annotation is option.empty else option.annotation
+            fields[option.name] = (kind, option.default)
+        engineer = create_model("Function", __base__=_Function, **fields)
+        validated(engineer, {}, "defaults").model_dump_json()  # a run stores them
+    except Exception as error:  # annotations are code, and pydantic has errors of many kinds
+        raise ConfigError(f"engineer.name: {name}: {error}") from None
+    engineer.function = staticmethod(function)
+    return engineer
+
+
+class _Function(Engineer):
+    function: ClassVar[Function]
+
+    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
+        """Return the proposal of what the function returns; its errors are raised, ConfigError for a wrong
+        value."""
+        seed = seed_integer(brief.seed, context.current.stage, "function-engineer")
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        returned = self.function(context, **dict(self))
+        answer = returned if isinstance(returned, tuple) else (returned,)
+        whole = {1: (*answer, "", {}), 2: (*answer, {}), 3: answer}.get(len(answer), (None, "", {}))
+        edits, reason, state = whole
+        if not (isinstance(edits, Mapping) and isinstance(reason, str) and isinstance(state, dict)):
+            expected = "expected edits, (edits, reason) or (edits, reason, state)"
+            raise ConfigError(f"it returned {excerpt(returned)}; {expected}")
+        parts = _edited(edits, context)
+        if any(part[SHARE] > 0 for part in parts.values()):
+            return projected(context, {context.space.key: parts}, reason, state)
+        why = "the previous config is kept: every data_ratio is 0"
+        return Proposal(config=context.current.config, rationale=reason, state=state, fallback=why)
 
 
 def digest_of(name: str) -> str:
@@ -81,68 +114,15 @@ def _load(name: str, sha256: str) -> Function:
     return target
 
 
-def _options(name: str, function: Function) -> type[EngineerOptions]:
-    """Return the model of a function's options: its parameters after the context, by annotation or by the
-    type of the default."""
-    fields: dict[str, Any] = {}
-    try:
-        for option in [*inspect.signature(function, eval_str=True).parameters.values()][1:]:
-            if option.kind in (option.VAR_POSITIONAL, option.VAR_KEYWORD):
-                continue
-            if option.default is option.empty:
-                raise TypeError(f"parameter {option.name!r} has no default; give it one")
-            guess = Any if option.default is None else type(option.default)
-            kind = guess if option.annotation is option.empty else option.annotation
-            fields[option.name] = (kind, option.default)
-        model = create_model("Options", __base__=EngineerOptions, **fields)
-        validated(model, {}, "defaults").model_dump_json()  # a run stores them
-        return model
-    except Exception as error:  # annotations are code, and pydantic has errors of many kinds
-        raise ConfigError(f"engineer.name: {name}: {error}") from None
-
-
-def _propose(function: Function, context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
-    """Return the proposal of what a function returns; its errors are raised, ValueError for a wrong value."""
-    seed = seed_integer(brief.seed, context.current.stage, "function-engineer")
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    returned = function(context, **dict(options))
-    answer = returned if isinstance(returned, tuple) else (returned,)
-    whole = {1: (*answer, "", {}), 2: (*answer, {}), 3: answer}.get(len(answer), (None, "", {}))
-    edits, reason, state = whole
-    if not (isinstance(edits, Mapping) and isinstance(reason, str) and isinstance(state, dict)):
-        expected = "expected edits, (edits, reason) or (edits, reason, state)"
-        raise ValueError(f"it returned {excerpt(returned)}; {expected}")
-    parts = _edited(edits, context)
-    if all(part[SHARE] <= 0 for part in parts.values()):
-        why = "the previous config is kept: every data_ratio is 0"
-        fields = {"rationale": reason, "state": state, "fallback": why}
-        return proposal_of(brief.spec, context, context.current.config, **fields)
-    return brief.proposal(context, {context.space.key: parts}, reason, state=state)
-
-
 def _edited(edits: Mapping[Any, Any], context: DesignContext) -> dict[str, dict[str, float]]:
-    """Return the share and the knobs of each stratum after edits, not yet clamped; ValueError names a wrong
-    one."""
-    parts = {name: {SHARE: part[SHARE], **part.knobs} for name, part in current_parts(context).items()}
-    for key, numbers in edits.items():
-        if (name := str(key)) not in parts:
-            raise ValueError(f"there is no {context.space.noun} {name!r}; {nearest(name, parts)}")
-        if not isinstance(numbers, Mapping):
-            raise ValueError(f"{name}: {excerpt(numbers)} is no dict of numbers by name; return one")
-        for field, value in numbers.items():
-            if field not in parts[name]:
-                raise ValueError(f"{name}.{field}: there is no such number; {nearest(field, parts[name])}")
-            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-                raise ValueError(f"{name}.{field}: {excerpt(value)} is no finite number; return one")
-            parts[name][field] = float(value)
-    named = {str(key): max(parts[str(key)][SHARE], 0.0) for key, numbers in edits.items() if SHARE in numbers}
-    shares = filled_shares(named, current_parts(context), True)
+    """Return the share and the knobs of each stratum after edits, not yet clamped; ConfigError names what is
+    wrong."""
+    edits, old = {str(key): numbers for key, numbers in edits.items()}, current_parts(context)
+    check_edits(edits, context.space, ranges=False)
+    named = {name: max(float(part[SHARE]), 0.0) for name, part in edits.items() if SHARE in part}
+    shares, parts = filled_shares(named, old, True), {}
     total = math.fsum(shares.values()) or 1
-    return {name: {**part, SHARE: shares[name] / total} for name, part in parts.items()}
-
-
-def nearest(name: Any, names: Iterable[str]) -> str:
-    """Return what a message says of a name that does not exist."""
-    near = difflib.get_close_matches(str(name), [*names], n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names) or 'none'}"
+    for name, part in old.items():
+        knobs = part.knobs | {field: float(value) for field, value in edits.get(name, {}).items()}
+        parts[name] = {**knobs, SHARE: shares[name] / total}
+    return parts

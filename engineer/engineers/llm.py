@@ -7,20 +7,21 @@ previous config is kept. A model that may think answers freely; only its repair 
 """
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, EngineerOptions, proposal_of
-from engineer.evidence import check_evidence
-from engineer.json_text import thoughts_end, without_thoughts
+from engineer.contract import Brief, Engineer
+from engineer.json_text import number_of, thoughts_end, without_thoughts
 from engineer.prompt import design_prompt
-from engineer.proposal import Attempt, Proposal, shortened
+from engineer.proposal import Attempt, Evidence, Proposal, shortened
 from engineer.spec import EngineerSpec
+from envgen.config import SHARE
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
 from envgen.space import Space
-from policy.chat.contract import ChatModel, Completion, Conversation, Message, Sampling, ask, token_sum
+from policy.chat.contract import Completion, Message, Sampling, ask, token_sum
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
 TURNS = 2
@@ -29,43 +30,101 @@ MAX_QUOTED = 2_000
 """Characters of an unreadable answer that its repair turn repeats."""
 MAX_REASON = 500
 """Characters of a model's own error that are stored."""
+MAX_EVIDENCE = 20
+"""Numbers that are checked of what a model names as reasons."""
+ROUNDING = 0.0051
+"""Prompts show shares in whole percent, and knobs with two digits."""
 
 
-def _propose(context: DesignContext, options: EngineerOptions, brief: Brief) -> Proposal:
-    """What the model answers to the design question."""
-    assert brief.model is not None  # `design` sees to it
-    return ask_model(brief.spec, context, brief.seed, brief.model)
+class _Model(Engineer):
+    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
+        """Return what the model answers to the design question, repaired once; never raises for a bad
+        answer."""
+        assert brief.model is not None  # `design` sees to it
+        spec = brief.spec
+        prompt = design_prompt(context, spec.context, spec.gate)
+        proposal, conversation = Proposal(config=context.current.config, prompt=prompt), ask(prompt)
+        why = "the model could not repair its answer, the previous config is kept"
+        for turn in range(TURNS):
+            started, clock = datetime.now(UTC), time.monotonic()
+            try:
+                [completion] = brief.model.complete([conversation], _sampling(brief, context, turn))
+            except ModelError as error:
+                why = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}"
+                break
+            seconds = round(time.monotonic() - clock, 3)
+            read, error = _read(completion, context, spec)
+            fields = {**completion.model_dump(), "reasoning_tokens": _reasoning_tokens(completion)}
+            attempt = Attempt(**fields, error=error, started=started, seconds=seconds)
+            attempts = (*proposal.attempts, attempt)
+            tokens = {
+                field: token_sum(getattr(attempt, field) for attempt in attempts)
+                for field in ("prompt_tokens", "completion_tokens")
+            }
+            proposal = proposal.model_copy(update={**read, "attempts": attempts, **tokens})
+            if error is None:
+                return proposal
+            conversation = (*conversation, *_repair(without_thoughts(completion.text), error))
+        for number, attempt in enumerate(proposal.attempts, 1):
+            why += f"; answer {number} could not be read: {attempt.error}"
+        return proposal.model_copy(update={"fallback": why})
 
 
-def ask_model(spec: EngineerSpec, context: DesignContext, seed: int, model: ChatModel) -> Proposal:
-    """The proposal that a model answers to the design question, repaired once; never raises for a bad
-    answer."""
-    prompt = design_prompt(context, spec.context, spec.gate)
-    proposal = proposal_of(spec, context, context.current.config, prompt=prompt)
-    conversation = ask(prompt)
-    for turn in range(TURNS):
-        started, clock = datetime.now(UTC), time.monotonic()
-        try:
-            [completion] = model.complete([conversation], _sampling(spec, context, seed, turn))
-        except ModelError as error:
-            why = f"{str(error)[:MAX_REASON]}{_unread(proposal)}"
-            reason = f"the model could not answer, the previous config is kept: {why}"
-            return proposal.model_copy(update={"fallback": reason})
-        seconds = round(time.monotonic() - clock, 3)
-        read, error = _read(completion, context, spec)
-        fields = {**completion.model_dump(), "reasoning_tokens": _reasoning_tokens(completion)}
-        attempt = Attempt(**fields, error=error, started=started, seconds=seconds)
-        attempts = (*proposal.attempts, attempt)
-        tokens = {
-            "prompt_tokens": token_sum(attempt.prompt_tokens for attempt in attempts),
-            "completion_tokens": token_sum(attempt.completion_tokens for attempt in attempts),
-        }
-        proposal = proposal.model_copy(update={**read, "attempts": attempts, **tokens})
-        if error is None:
-            return proposal
-        conversation = _repair(conversation, without_thoughts(completion.text), error)
-    reason = f"the model could not repair its answer, the previous config is kept{_unread(proposal)}"
-    return proposal.model_copy(update={"fallback": reason})
+class Checkpoint(_Model):
+    """What the policy just trained answers to the design question."""
+
+    asks = "checkpoint"
+
+
+class Base(_Model):
+    """What the base policy answers to the design question."""
+
+    asks = "base"
+
+
+class OpenAI(Endpoint, _Model):
+    """What a model behind any OpenAI-compatible endpoint answers to the design question."""
+
+    reads_context = True
+
+    def check_fit(self, space: Space, stages: int) -> None:
+        """Raise ValueError if the endpoint is none."""
+        check_endpoint(self)
+
+    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
+        """Return what the model answers, with the number of requests."""
+        from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
+
+        model = OpenAIModel(self, read_key(self))
+        proposal = super().propose(context, replace(brief, model=model))
+        return proposal.model_copy(update={"requests": model.requests})
+
+
+def _sampling(brief: Brief, context: DesignContext, turn: int) -> Sampling:
+    spec = brief.spec
+    under_schema = spec.schema_decoding and (turn > 0 or not spec.thinking)
+    return Sampling(
+        max_tokens=spec.max_tokens,
+        temperature=spec.temperature,
+        seed=seed_integer(brief.seed, context.current.stage, "design", turn),
+        json_schema=answer_schema(context.space) if under_schema else None,
+    )
+
+
+def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:
+    """Return the fields of a proposal that an answer decides, and why it could not be read, if it could
+    not."""
+    cut = completion.finish_reason == "length"
+    try:
+        if spec.thinking and cut and not (completion.reasoning or thoughts_end(completion.text)):
+            raise AnswerError("the answer ends before its thoughts do")  # what it holds may be a draft
+        rationale, raw = parse_answer(completion.text, context.space)
+        config, changes = project(raw, context.space, context.current.config)
+    except AnswerError as error:
+        return {}, f"{error}; it was cut off at {spec.max_tokens} tokens" if cut else str(error)
+    evidence = _checked_evidence(raw.get("evidence"), context)
+    fields = {"rationale": rationale, "evidence": evidence, "proposed": raw, "changes": changes}
+    return {**fields, "config": config}, None
 
 
 def _reasoning_tokens(completion: Completion) -> int | None:
@@ -77,65 +136,40 @@ def _reasoning_tokens(completion: Completion) -> int | None:
     return round(completion.completion_tokens * thoughts / max(characters, 1))
 
 
-def _sampling(spec: EngineerSpec, context: DesignContext, seed: int, turn: int) -> Sampling:
-    under_schema = spec.schema_decoding and (turn > 0 or not spec.thinking)
-    return Sampling(
-        max_tokens=spec.max_tokens,
-        temperature=spec.temperature,
-        seed=seed_integer(seed, context.current.stage, "design", turn),
-        json_schema=answer_schema(context.space) if under_schema else None,
-    )
-
-
-def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:
-    """The fields of a proposal that an answer decides, and why it could not be read, if it could not."""
-    try:
-        thought = completion.reasoning or thoughts_end(completion.text)
-        if spec.thinking and completion.finish_reason == "length" and not thought:
-            raise AnswerError("the answer ends before its thoughts do")  # what it holds may be a draft
-        rationale, raw = parse_answer(completion.text, context.space)
-        config, changes = project(raw, context.space, context.current.config)
-    except AnswerError as error:
-        cut = f"; it was cut off at {spec.max_tokens} tokens" if completion.finish_reason == "length" else ""
-        return {}, f"{error}{cut}"
-    evidence = check_evidence(raw.get("evidence"), context)
-    fields = {"rationale": rationale, "evidence": evidence, "proposed": raw, "changes": changes}
-    return {**fields, "config": config}, None
-
-
-def _unread(proposal: Proposal) -> str:
-    return "".join(
-        f"; answer {number} could not be read: {attempt.error}"
-        for number, attempt in enumerate(proposal.attempts, 1)
-    )
-
-
-def _repair(conversation: Conversation, answer: str, error: str) -> Conversation:
+def _repair(answer: str, error: str) -> tuple[Message, Message]:
+    """Return an unreadable answer and the request for another one."""
     # Some chat models refuse an empty message.
     quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
     wanted = "Answer again with the JSON only, in the form that was asked for."
     request = f"Your answer could not be used: {error}. {wanted}"
-    return (*conversation, Message(role="assistant", content=quoted), Message(role="user", content=request))
+    return Message(role="assistant", content=quoted), Message(role="user", content=request)
 
 
-class OpenAIOptions(Endpoint, EngineerOptions):
-    """The endpoint, as described in `policy.chat.endpoint`."""
+def _checked_evidence(raw: object, context: DesignContext) -> tuple[Evidence, ...]:
+    """Return the first items of `[{"stratum": ..., "metric": ..., "value": ...}]` with the true numbers."""
+    items = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+    checked = []
+    for item in items[:MAX_EVIDENCE]:
+        stratum, metric = (str(item.get(field, ""))[:100] for field in ("stratum", "metric"))
+        value, numbers = number_of(item.get("value")), _numbers(context, stratum)
+        name = metric.strip().lower().replace(" ", "_").removesuffix("_rate")
+        true = next((number for key, number in numbers.items() if key.removesuffix("_rate") == name), None)
+        # A rate is a share, a percentage or a count of answers.
+        near = [] if true is None else [(true, 1), (100 * true, 100), (true * numbers.get("n", 1), 1)]
+        agrees = value is not None and any(abs(value - number) <= ROUNDING * by for number, by in near)
+        checked.append(Evidence(stratum=stratum, metric=metric, value=value, true=true, agrees=agrees))
+    return tuple(checked)
 
 
-def _check_options(options: OpenAIOptions, space: Space, stages: int) -> None:
-    """ValueError if the endpoint is none."""
-    check_endpoint(options)
-
-
-def _propose_openai(context: DesignContext, options: OpenAIOptions, brief: Brief) -> Proposal:
-    """What a model behind any OpenAI-compatible endpoint answers to the design question."""
-    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
-
-    model = OpenAIModel(options, read_key(options))
-    proposal = ask_model(brief.spec, context, brief.seed, model)
-    return proposal.model_copy(update={"requests": model.requests})
-
-
-CHECKPOINT = Engineer(_propose, asks="checkpoint")
-BASE = Engineer(_propose, asks="base")
-OPENAI = Engineer(_propose_openai, OpenAIOptions, reads_context=True, check=_check_options)
+def _numbers(context: DesignContext, label: str) -> dict[str, float]:
+    """Return the numbers that prompts show of a stratum, by their names there; counts as shares."""
+    names, record = {stratum.label: stratum.name for stratum in context.space.strata}, context.current
+    name = names.get(label, label)
+    config, part = record.config.strata.get(name), record.breakdown.strata.get(name)
+    numbers = {SHARE: config[SHARE], **config.knobs} if config else {}
+    numbers |= {"change": record.change[name].value} if name in record.change else {}
+    if not part or not part.n:
+        return numbers
+    counts = {"valid": part.valid, context.space.best or "optimal": part.optimal, **part.failures}
+    counts["truncated"] = part.truncated or 0
+    return numbers | part.measures | {key: count / part.n for key, count in counts.items()} | {"n": part.n}

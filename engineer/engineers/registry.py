@@ -5,10 +5,11 @@
 """
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
-from engineer.contract import Engineer, EngineerOptions
-from engineer.engineers.function import digest_of, function_engineer, nearest
+from engineer.answer import nearest
+from engineer.contract import Engineer
+from engineer.engineers.function import digest_of, function_engineer
 from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.errors import ConfigError, validated
 from envgen.registry import Registry
@@ -19,29 +20,29 @@ _ENGINEERS = Registry(
     field="engineer.name",
     kind=Engineer,
     ours={
-        "checkpoint": "engineer.engineers.llm:CHECKPOINT",
-        "base": "engineer.engineers.llm:BASE",
-        "openai": "engineer.engineers.llm:OPENAI",
-        "random": "engineer.engineers.plain:RANDOM",
-        "fixed": "engineer.engineers.plain:FIXED",
-        "frontier": "engineer.engineers.rules:FRONTIER",
-        "bandit": "engineer.engineers.rules:BANDIT",
-        "learnability": "engineer.engineers.rules:LEARNABILITY",
-        "gaussian": "engineer.engineers.rules:GAUSSIAN",
-        "window": "engineer.engineers.ladder:WINDOW",
-        "levels": "engineer.engineers.ladder:LEVELS",
-        "replay": "engineer.engineers.plain:REPLAY",
+        "checkpoint": "engineer.engineers.llm:Checkpoint",
+        "base": "engineer.engineers.llm:Base",
+        "openai": "engineer.engineers.llm:OpenAI",
+        "random": "engineer.engineers.plain:Random",
+        "fixed": "engineer.engineers.plain:Fixed",
+        "frontier": "engineer.engineers.rules:Frontier",
+        "bandit": "engineer.engineers.rules:Bandit",
+        "learnability": "engineer.engineers.rules:Learnability",
+        "gaussian": "engineer.engineers.rules:Gaussian",
+        "window": "engineer.engineers.rules:Window",
+        "levels": "engineer.engineers.rules:Levels",
+        "replay": "engineer.engineers.plain:Replay",
     },
 )
 
 
 def known_engineers() -> list[str]:
-    """Every name that `find_engineer` knows, our own first."""
+    """Return every name that `find_engineer` knows, our own first."""
     return _ENGINEERS.names()
 
 
-def find_engineer(name: str, sha256: str = "") -> Engineer[Any]:
-    """The engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded.
+def find_engineer(name: str, sha256: str = "") -> type[Engineer]:
+    """Return the engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded.
 
     The file of a function must have the digest `sha256`, if that is given."""
     if is_function(name):
@@ -58,7 +59,7 @@ def find_engineer(name: str, sha256: str = "") -> Engineer[Any]:
 
 
 def asks(name: str) -> Literal["checkpoint", "base"] | None:
-    """The policy that an engineer asks; None if it asks none. The file of a function is not read."""
+    """Return the policy that an engineer asks; None if it asks none. The file of a function is not read."""
     return None if is_function(name) else find_engineer(name).asks
 
 
@@ -68,36 +69,33 @@ def reads_context(name: str) -> bool:
 
 
 def engineer_label(name: str, context: str) -> str:
-    """How comparisons, MLflow and Prefect name an engineer: `checkpoint-V6`, or `random` if it reads no
-    context; part of file names."""
+    """Return the name of an engineer in comparisons, MLflow, Prefect and file names: `checkpoint-V6`, or
+    `random` if it reads no context."""
     return f"{name}-{context}" if reads_context(name) else short_name(name)
 
 
 def split_context(text: str) -> tuple[str, str]:
-    """The engineer and the context of `checkpoint:V1`; the context is empty if none is named."""
+    """Return the engineer and the context of `checkpoint:V1`; the context is empty if none is named."""
     name, _, context = (text, "", "") if is_function(text) else text.partition(":")
     return name, context
 
 
-def read_options(spec: EngineerSpec, engineer: Engineer[Any]) -> EngineerOptions:
-    """The engineer's options, defaults filled in; ConfigError names the field."""
-    where, fields = f"engineer.options of engineer {short_name(spec.name)!r}", engineer.options.model_fields
+def load(spec: EngineerSpec) -> Engineer:
+    """Return the engineer of a spec with its options, defaults filled in; ConfigError names the field."""
+    engineer = find_engineer(spec.name, spec.sha256)
+    where, fields = f"engineer.options of engineer {short_name(spec.name)!r}", engineer.model_fields
     for name in spec.options.keys() - fields.keys():  # without the value, which may be a key
         raise ConfigError(f"{where}: there is no {name!r}; {nearest(name, fields)}")
-    return validated(engineer.options, spec.options, where)
+    return validated(engineer, spec.options, where)
 
 
 def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:
-    """The spec with the engineer's options filled in, after all checks that need no run.
-
-    ConfigError says what is wrong.
-    """
-    engineer = find_engineer(spec.name, spec.sha256)
+    """Return the spec with the engineer's options filled in, after all checks that need no run; ConfigError
+    says what is wrong."""
+    engineer = load(spec)
     sha256 = (spec.sha256 or digest_of(spec.name)) if is_function(spec.name) else ""
-    options = read_options(spec, engineer)
     try:
-        if engineer.check:
-            engineer.check(options, space, stages)
+        engineer.check_fit(space, stages)
     except ValueError as error:
         raise ConfigError(f"engineer.options of engineer {short_name(spec.name)!r}: {error}") from None
-    return spec.model_copy(update={"options": options.model_dump(mode="json"), "sha256": sha256})
+    return spec.model_copy(update={"options": engineer.model_dump(mode="json"), "sha256": sha256})

@@ -1,18 +1,22 @@
-"""Rules that weigh each stratum by how much its answers teach: `frontier`, `learnability` and `gaussian` over
-valid rates, `bandit` over training advantages."""
+"""Rules that weigh each stratum by how much its answers teach: `frontier`, `learnability` and `gaussian` by
+valid rates, `bandit` by training advantages. `window` and `levels` move along the order of the strata."""
 
 import math
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from engineer.context import DesignContext
-from engineer.engineers.guards import Redesign, RuleOptions, current_parts, rule
+from engineer.engineers.guards import Redesign, Rule, current_parts
 from envgen.config import SHARE
 from envgen.space import plural
 
 
-class FrontierOptions(RuleOptions):
-    """Where a stratum stops to give a signal, and how fast shares move."""
+class Frontier(Rule):
+    """Data to the strata nearest 50 % valid; solved ones are rehearsed.
+
+    The rule follows what arXiv 2606.17682 says of good redesigns; its numbers are ours.
+    """
 
     low: float = Field(default=0.05, ge=0, lt=0.5)
     """A stratum below this valid rate gives no signal and is cut to the floor; 0 to 0.5, default 0.05."""
@@ -23,65 +27,59 @@ class FrontierOptions(RuleOptions):
     step: float = Field(default=0.5, gt=0, le=1)
     """How far the other shares move towards their target in one stage; above 0 to 1, default 0.5."""
 
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        old = {name: part[SHARE] for name, part in current_parts(context).items()}
+        noun, shares = context.space.noun, self.shares(old, rates)
+        if shares is None:
+            return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
+        return Redesign(shares, f"Data to the {plural(noun)} nearest 50 % valid")
 
-def frontier_shares(
-    old: dict[str, float], rates: dict[str, float], options: FrontierOptions
-) -> dict[str, float] | None:
-    """Return new shares of the strata in `rates`, which sum to 1, from old ones and valid rates p; None if no
-    stratum gives a signal.
+    def shares(self, old: dict[str, float], rates: dict[str, float]) -> dict[str, float] | None:
+        """Return new shares of the strata in `rates`, which sum to 1, from old ones and valid rates p; None
+        if no stratum gives a signal.
 
-    target_s = p_s (1 - p_s) / sum of the same over the strata with low <= p <= high: the variance of a 0/1
-    reward, which is largest at 50 % valid, where R-Zero (arXiv 2508.05004) rewards a proposer most. These
-    strata divide what solved ones leave: share_s = (1 - k rehearse) ((1 - step) old_s + step target_s) with
-    old shares scaled to sum to 1 over them and k solved strata. A solved stratum (p > high) gets `rehearse`,
-    or less where many of them would take more than half of the budget; a stratum with p < low nothing: the
-    floor keeps it in training, and it comes back when it is within reach.
-    The rule follows what arXiv 2606.17682 says of good redesigns; its numbers are ours.
-    """
-    signal = {name: rate * (1 - rate) for name, rate in rates.items() if options.low <= rate <= options.high}
-    whole = sum(signal.values())
-    if whole <= 0:
-        return None
-    solved = [name for name, rate in rates.items() if rate > options.high]
-    had = sum(old[name] for name in signal)
-    rehearse = min(options.rehearse, 0.5 / len(solved)) if solved else 0.0
-    budget = 1 - rehearse * len(solved)
-    shares = dict.fromkeys(rates, 0.0) | dict.fromkeys(solved, rehearse)
-    for name, variance in signal.items():
-        target = variance / whole
-        before = old[name] / had if had > 0 else target
-        shares[name] = budget * ((1 - options.step) * before + options.step * target)
-    return shares
-
-
-def _frontier(context: DesignContext, options: FrontierOptions, rates: dict[str, float]) -> Redesign:
-    """Data to the strata nearest 50 % valid; solved ones are rehearsed."""
-    old = {name: part[SHARE] for name, part in current_parts(context).items()}
-    noun, shares = context.space.noun, frontier_shares(old, rates, options)
-    if shares is None:
-        return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
-    return Redesign(shares, f"Data to the {plural(noun)} nearest 50 % valid")
+        target_s = p_s (1 - p_s) / sum of the same over the strata with low <= p <= high: the variance of a
+        0/1 reward, which is largest at 50 % valid, where R-Zero (arXiv 2508.05004) rewards a proposer most.
+        These strata divide what k solved ones (p > high) leave: share_s = (1 - k rehearse) ((1 - step) old_s
+        + step target_s) with old shares scaled to sum to 1 over them. A solved stratum gets `rehearse`, or
+        less where many of them would take more than half of the budget; a stratum with p < low nothing: the
+        floor keeps it in training, and it comes back when it is within reach.
+        """
+        signal = {name: rate * (1 - rate) for name, rate in rates.items() if self.low <= rate <= self.high}
+        whole = sum(signal.values())
+        if whole <= 0:
+            return None
+        solved = [name for name, rate in rates.items() if rate > self.high]
+        had = sum(old[name] for name in signal)
+        rehearse = min(self.rehearse, 0.5 / len(solved)) if solved else 0.0
+        budget = 1 - rehearse * len(solved)
+        shares = dict.fromkeys(rates, 0.0) | dict.fromkeys(solved, rehearse)
+        for name, variance in signal.items():
+            target = variance / whole
+            before = old[name] / had if had > 0 else target
+            shares[name] = budget * ((1 - self.step) * before + self.step * target)
+        return shares
 
 
-FRONTIER = rule(_frontier, FrontierOptions)
-
-
-def _learnability(context: DesignContext, options: RuleOptions, rates: dict[str, float]) -> Redesign:
+class Learnability(Rule):
     """Data by the share of groups that hold right and wrong answers.
 
     Only such a group has a training signal: weight 1 - p^n - (1 - p)^n for groups of n answers, 8 where the
     context does not say (marin#8765).
     """
-    size = group if isinstance(group := context.training.get("group_size"), int) else 8
-    weights = {name: 1 - rate**size - (1 - rate) ** size for name, rate in rates.items()}
-    return Redesign(weights, f"Data by the chance of right and wrong answers among {size}")
+
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        size = group if isinstance(group := context.training.get("group_size"), int) else 8
+        weights = {name: 1 - rate**size - (1 - rate) ** size for name, rate in rates.items()}
+        return Redesign(weights, f"Data by the chance of right and wrong answers among {size}")
 
 
-LEARNABILITY = rule(_learnability, RuleOptions)
+class Gaussian(Rule):
+    """Data by a normal density over valid rates, whose mean falls over the stages (Nemotron 3 Nano).
 
-
-class GaussianOptions(RuleOptions):
-    """Target valid rate of the first and the last designed stage, and how near a stratum must be to it."""
+    The mean lies on a line from `start` to `end`. The schedule comes from arXiv 2512.20848, section 3.2.2,
+    which has no numbers; the defaults are ours.
+    """
 
     start: float = Field(default=0.8, ge=0, le=1)
     """Target valid rate of stage 1; 0 to 1, default 0.8."""
@@ -90,30 +88,36 @@ class GaussianOptions(RuleOptions):
     width: float = Field(default=0.2, ge=0.01, le=10)
     """Standard deviation of the normal density; 0.01 to 10, default 0.2."""
 
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        progress = min(context.current.stage / max(context.stages - 2, 1), 1.0)
+        mean = self.start + progress * (self.end - self.start)
+        exponents = {name: -(((rate - mean) / self.width) ** 2) / 2 for name, rate in rates.items()}
+        reason = f"Data to the {plural(context.space.noun)} nearest {100 * mean:.0f} % valid"
+        return Redesign(softmax_shares(exponents, 1.0), reason)
 
-def _gaussian(context: DesignContext, options: GaussianOptions, rates: dict[str, float]) -> Redesign:
-    """Data by a normal density over valid rates, whose mean falls over the stages (Nemotron 3 Nano).
 
-    The mean lies on a line from `start` to `end`. The schedule comes from arXiv 2512.20848, section 3.2.2,
-    which has no numbers; the defaults are ours.
+class Bandit(Rule):
+    """Data by a moving average of the mean absolute advantage in training (SEC).
+
+    TD(0) without a successor: Q_s <- Q_s + learning_rate (r_s - Q_s), where r_s is the mean absolute
+    advantage of the stage's training, and without training the expected one of scaled groups at the valid
+    rate p, 2 sqrt(p (1 - p)). A stratum with the format alarm keeps its value. SEC updates at each training
+    step; here a stage is one step, since it has one config. The defaults are ours.
     """
-    progress = min(context.current.stage / max(context.stages - 2, 1), 1.0)
-    mean = options.start + progress * (options.end - options.start)
-    exponents = {name: -(((rate - mean) / options.width) ** 2) / 2 for name, rate in rates.items()}
-    reason = f"Data to the {plural(context.space.noun)} nearest {100 * mean:.0f} % valid"
-    return Redesign(softmax_shares(exponents, 1.0), reason)
-
-
-GAUSSIAN = rule(_gaussian, GaussianOptions)
-
-
-class BanditOptions(RuleOptions):
-    """How fast values follow the last stage, and how sharply shares follow the values."""
 
     learning_rate: float = Field(default=0.5, gt=0, le=1)
     """Weight of the last stage in a value; above 0 to 1, default 0.5."""
     temperature: float = Field(default=0.5, ge=0.01, le=100)
     """Temperature of the softmax: near 0 the best stratum takes all; 0.01 to 100, default 0.5."""
+
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        remembered, advantages = context.state.get("values", {}), context.current.advantage
+        values = {name: float(remembered.get(name, 0.0)) for name in context.space.names}
+        for name, rate in rates.items():
+            advantage = advantages.get(name, 2 * math.sqrt(rate * (1 - rate)))
+            values[name] += self.learning_rate * (advantage - values[name])
+        reason = f"Data by the mean absolute advantage of each {context.space.noun}"
+        return Redesign(softmax_shares(values, self.temperature), reason, state={"values": values})
 
 
 def softmax_shares(values: dict[str, float], temperature: float) -> dict[str, float]:
@@ -124,21 +128,70 @@ def softmax_shares(values: dict[str, float], temperature: float) -> dict[str, fl
     return {name: weight / total for name, weight in weights.items()}
 
 
-def _bandit(context: DesignContext, options: BanditOptions, rates: dict[str, float]) -> Redesign:
-    """Data by a moving average of the mean absolute advantage in training (SEC).
+class Window(Rule):
+    """Equal shares in a window of strata that climbs as its hardest is mastered (RLVE).
 
-    TD(0) without a successor: Q_s <- Q_s + learning_rate (r_s - Q_s), where r_s is the mean absolute
-    advantage of the stage's training, and without training the expected one of scaled groups at the valid
-    rate p, 2 sqrt(p (1 - p)). A stratum with the format alarm keeps its value. SEC updates at each training
-    step; here a stage is one step, since it has one config. The defaults are ours.
+    As in RLVE the next stratum joins while the rate of the hardest one is at least `up`, and the easiest ones
+    beyond `width` leave; the window never goes back. RLVE counts levels within an environment, by training
+    answers; here the strata are the levels, and validation answers count, so that several may join at once.
+    Strata with the format alarm are passed over.
     """
-    remembered, advantages = context.state.get("values", {}), context.current.advantage
-    values = {name: float(remembered.get(name, 0.0)) for name in context.space.names}
-    for name, rate in rates.items():
-        advantage = advantages.get(name, 2 * math.sqrt(rate * (1 - rate)))
-        values[name] += options.learning_rate * (advantage - values[name])
-    reason = f"Data by the mean absolute advantage of each {context.space.noun}"
-    return Redesign(softmax_shares(values, options.temperature), reason, state={"values": values})
+
+    up: float = Field(default=0.9, gt=0, le=1)
+    """Valid rate of the hardest stratum at which the next one joins; above 0 to 1, default 0.9."""
+    width: int = Field(default=4, ge=1)
+    """Strata in the window at most; 1 or more, default 4."""
+
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        names, low, high = context.space.names, context.state.get("low", 0), context.state.get("high", 0)
+        while high + 1 < len(names):
+            inside = [rates[name] for name in names[low : high + 1] if name in rates]
+            if not inside or inside[-1] < self.up:
+                break
+            high += 1
+        low = max(low, high - self.width + 1)
+        shares = {name: float(low <= place <= high) for place, name in enumerate(names)}
+        reason = f"Equal data to the {plural(context.space.noun)} of the window"
+        return Redesign(shares, reason, state={"low": low, "high": high})
 
 
-BANDIT = rule(_bandit, BanditOptions)
+class Levels(Rule):
+    """Each knob a step harder where a stratum is mastered, easier where it is out of reach.
+
+    A stratum whose knobs are all at their end gives the part `move` of its share to the next (harder) or the
+    one before (easier) in the order of the space; the last and the first keep theirs. All strata move at
+    once, from the shares they have now. Levels that a trainer raises and lowers by success come from
+    reasoning-gym (`CurriculumExperiment.update_difficulty`); the thresholds and what a level is are ours.
+    """
+
+    up: float = Field(default=0.70, gt=0, le=1)
+    """Above this valid rate a stratum gets harder; above 0 to 1, default 0.70."""
+    down: float = Field(default=0.30, ge=0, lt=1)
+    """Below this valid rate a stratum gets easier; 0 to below 1, default 0.30."""
+    move: float = Field(default=0.5, gt=0, le=1)
+    """Part of its share that a stratum at its last level gives away; above 0 to 1, default 0.5."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.down >= self.up:
+            raise ValueError(f"down {self.down} must be below up {self.up}")
+        return self
+
+    def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
+        space, names, old = context.space, context.space.names, current_parts(context)
+        shares = {name: part[SHARE] for name, part in old.items()}
+        knobs = {name: part.knobs for name, part in old.items()}
+        steps = {name: (rate > self.up) - (rate < self.down) for name, rate in rates.items()}
+        for name, step in steps.items():
+            if not step:
+                continue
+            knobs[name] = {  # rounded, so that 0.2 + 0.1 is 0.3, which is a level
+                knob.name: knob.clamped(round(old[name][knob.name] + step * knob.step, 6))
+                for knob in space[name].knobs
+            }
+            receiver = names.index(name) + step
+            if knobs[name] == old[name].knobs and 0 <= receiver < len(names):
+                shares[name] -= self.move * old[name][SHARE]
+                shares[names[receiver]] += self.move * old[name][SHARE]
+        harder, easier = (space.named([name for name in steps if steps[name] == way]) for way in (1, -1))
+        return Redesign(shares, f"Harder: {harder or 'none'}; easier: {easier or 'none'}.", knobs)

@@ -60,11 +60,11 @@ def _engineer_row(name: str) -> dict[str, Any]:
         engineer = find_engineer(name)
     except ConfigError as error:  # a package that cannot be loaded
         return {"name": name, "proposes": "", "needs": printable(str(error)), "options": ()}
-    fields = engineer.options.model_fields
+    fields = engineer.model_fields
     models = {"checkpoint": "the policy just trained", "base": "the base policy"}
     needs = [models[engineer.asks]] if engineer.asks else []
     needs += [f"option {field}" for field, info in fields.items() if info.is_required() or info.default == ""]
-    proposes = first_line(engineer.propose)
+    proposes = first_line(engineer)
     return {"name": name, "proposes": proposes, "needs": ", ".join(needs), "options": tuple(fields)}
 
 

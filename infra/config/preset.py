@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, WrapSerializer, model_validator
 
-from engineer.engineers.guards import FloorOptions
-from engineer.engineers.plain import random_config
+from engineer.engineers.plain import Random
 from engineer.engineers.registry import asks, resolve
 from engineer.spec import EngineerSpec, located
 from envgen.config import EnvConfig
@@ -161,7 +160,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
             return self.default_config
         rng, error = generator(self.seed, "start"), None
         for _ in range(START_DRAWS):
-            config = random_config(self.space, rng, FloorOptions().floor_in(self.space))
+            config = Random().draw(self.space, rng)
             try:
                 self._check_start(config)
                 return config

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from engineer.answer import AnswerError, check_ranges, project
+from engineer.answer import AnswerError, check_edits, project
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from infra.results import Decision, Verdict
@@ -83,7 +83,7 @@ def decided(
     proposed = run.read(PROPOSAL, stage).config
     config, changes = proposed, []
     if verdict == "approve" and edit is not None and edit != proposed.model_dump(mode="json"):
-        check_ranges(edit, run.preset.space)
+        check_edits(edit[run.preset.space.key], run.preset.space, ranges=True)
         try:
             projected, changes = project(edit, run.preset.space, proposed)
         except AnswerError as error:

@@ -86,9 +86,9 @@ def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():
     def games(*gains: float) -> list[Played]:
         traps = [("ladder", gains), (NOTHING, [0.0] * len(gains))]
         return [
-            Played(trap=trap, draw=draw, score=0.5 + gain, used=4, asked=5, tokens=10)
+            Played(trap=trap, score=0.5 + gain, used=4, asked=5, tokens=10)
             for trap, values in traps
-            for draw, gain in enumerate(values)
+            for gain in values
         ]
 
     fixed, best = games(0, 0, 0, 0), games(0.1, 0.3, 0.2, 0.2)

@@ -151,7 +151,7 @@ def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_
     assert spec.name == f"{file}:propose"
     file.write_text('def propose(context):\n    return {}, "new"\n')
     assert design(spec, design_context(), 7, None, lambda config: (config, [])).rationale == "old"
-    monkeypatch.setattr(function, "_FUNCTIONS", {})
+    function.function_engineer.cache_clear()
     with pytest.raises(ConfigError, match=r"mine.py changed since the run began; put it back"):
         design(spec, design_context(), 7, None, lambda config: (config, []))
     file.unlink()

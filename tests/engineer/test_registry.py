@@ -19,21 +19,18 @@ RULES = ["random", "fixed", "frontier", "bandit", "learnability", "gaussian", "w
 OURS = ["checkpoint", "base", "openai", *RULES]
 HEAD = """
 from pydantic import Field
-from engineer.contract import Brief, Engineer, EngineerOptions
+from engineer.contract import Engineer, projected
 from engineer.proposal import Proposal
 
-class Options(EngineerOptions):
+class ENGINEER(Engineer):
     share: float = Field(default=0.25, ge=0, le=1)
 
-def propose(context, options, brief):
+    def propose(self, context, brief):
 """
 GOOD = """
-    one = {"data_ratio": options.share, "hole_ratio": 0.9, "wait_ratio": 0.5}
-    raw, tide = {"sizes": dict.fromkeys(context.space.names, one)}, context.state.get("tide", 0) + 1
-    return brief.proposal(context, raw, "The tide is in.", state={"tide": tide})
-"""
-TAIL = """
-ENGINEER = Engineer(propose, Options)
+        one = {"data_ratio": self.share, "hole_ratio": 0.9, "wait_ratio": 0.5}
+        raw, tide = {"sizes": dict.fromkeys(context.space.names, one)}, context.state.get("tide", 0) + 1
+        return projected(context, raw, "The tide is in.", state={"tide": tide})
 """
 
 Install = Callable[..., None]
@@ -53,7 +50,7 @@ def proposal_of(engineer: str, state: dict | None = None, **options: object) -> 
 
 def test_our_own_engineers_are_in_the_registry():
     assert known_engineers()[: len(OURS)] == OURS
-    assert all(isinstance(find_engineer(name), Engineer) for name in OURS)
+    assert all(issubclass(find_engineer(name), Engineer) for name in OURS)
     assert [name for name in OURS if find_engineer(name).asks] == ["checkpoint", "base"]
 
 
@@ -67,7 +64,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
 
 
 def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
-    install(HEAD + GOOD + TAIL)
+    install(HEAD + GOOD)
     assert "tidal" in known_engineers()
     spec = resolve(EngineerSpec(name="tidal"), SPACE, 3)
     assert spec.options == {"share": 0.25}
@@ -84,33 +81,36 @@ def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
             resolve(EngineerSpec(name="tidal", options=options), SPACE, 3)
 
 
-KEEPS = "    return brief.exactly(context, context.current.config, '')"
+KEEPS = "        return Proposal(config=context.current.config)"
 EXACTLY = (
-    "    config = type(context.current.config).model_validate({'sizes': sizes})\n"
-    "    return brief.exactly(context, config, '')"
+    "        config = type(context.current.config).model_validate({'sizes': sizes})\n"
+    "        return Proposal(config=config)"
 )
 BROKEN = {
-    "raises": ("    raise KeyError('moon')", "KeyError: 'moon'"),
-    "complains in half a character": ("    raise ValueError(chr(0xD800))", "ValueError: ?"),
-    "leaves the process": ("    raise SystemExit(3)", "SystemExit: 3"),
-    "returns nothing": ("    return None", "it returned NoneType, expected a Proposal"),
-    "returns a config": ("    return context.current.config", "it returned EnvConfig, expected a Proposal"),
+    "raises": ("        raise KeyError('moon')", "KeyError: 'moon'"),
+    "complains in half a character": ("        raise ValueError(chr(0xD800))", "ValueError: ?"),
+    "leaves the process": ("        raise SystemExit(3)", "SystemExit: 3"),
+    "returns nothing": ("        return None", "it returned NoneType, expected a Proposal"),
+    "returns a config": (
+        "        return context.current.config",
+        "it returned EnvConfig, expected a Proposal",
+    ),
     "has no share left": (
-        "    raw = {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}\n"
-        "    return brief.proposal(context, raw, '')",
+        "        raw = {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}\n"
+        "        return projected(context, raw, '')",
         "every data_ratio is 0",
     ),
     "leaves the space": (
-        "    sizes = {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}\n" + EXACTLY,
+        "        sizes = {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}\n" + EXACTLY,
         "sizes: names ['4'], the space ['3', '5']; name the same, in this order",
     ),
     "exceeds the holes": (
-        "    sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n" + EXACTLY,
+        "        sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n" + EXACTLY,
         "sizes.3.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4; move it inside",
     ),
     "escapes validation": (
-        "    config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
-        "    return Proposal.model_construct(stage=0, engineer='x', context='V6', config=config, state={})",
+        "        config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
+        "        return Proposal.model_construct(config=config, state={})",
         "at least 1",
     ),
     "has a state that is no JSON": (
@@ -126,7 +126,7 @@ BROKEN = {
         "not JSON compliant",
     ),
     "writes half a character": (
-        "    return brief.exactly(context, context.current.config, chr(0xD800))",
+        "        return Proposal(config=context.current.config, rationale=chr(0xD800))",
         "surrogates not allowed",
     ),
 }
@@ -136,7 +136,7 @@ BROKEN = {
 def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(
     install: Install, body: str, reason: str
 ):
-    install(HEAD + body + TAIL)
+    install(HEAD + body)
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == LATEST
     assert (proposal.fallback or "").startswith("engineer 'tidal' failed, the previous config is kept: ")
@@ -146,11 +146,8 @@ def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(
 
 
 def test_what_a_engineer_does_to_its_context_stays_with_it(install: Install):
-    install(
-        HEAD
-        + "    context.state['tide'] = 9\n    context.current.breakdown.strata.clear()\n    raise ValueError"
-        + TAIL
-    )
+    body = "context.state['tide'] = 9; context.current.breakdown.strata.clear(); raise ValueError"
+    install(HEAD + "        " + body)
     context = design_context().model_copy(update={"state": {"tide": 4}})
     before = context.model_copy(deep=True)
     design(EngineerSpec(name="tidal"), context, 0, None, lambda config: (config, []))
@@ -177,13 +174,13 @@ def test_a_package_that_cannot_be_loaded_is_named(install: Install, source: str,
 
 
 def test_a_name_that_two_packages_give_is_refused(install: Install):
-    install(HEAD + GOOD + TAIL)
-    install(HEAD + GOOD + TAIL, package="other_engineer")
-    install(HEAD + GOOD + TAIL, name="frontier", package="third_engineer")
+    install(HEAD + GOOD)
+    install(HEAD + GOOD, package="other_engineer")
+    install(HEAD + GOOD, name="frontier", package="third_engineer")
     with pytest.raises(ConfigError, match=r"'tidal' stands for .* and .*; uninstall one"):
         find_engineer("tidal")
     with pytest.raises(
         ConfigError,
-        match=r"'frontier' stands for engineer.engineers.rules:FRONTIER and third_engineer:",
+        match=r"'frontier' stands for engineer.engineers.rules:Frontier and third_engineer:",
     ):
         find_engineer("frontier")

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from support.designs import random_context
 
 from engineer.context import DesignContext
-from engineer.engineers.guards import RuleOptions, divided, valid_rates
-from engineer.engineers.ladder import LevelsOptions, levelled
+from engineer.engineers.guards import Rule, divided
 from engineer.engineers.registry import resolve
-from engineer.engineers.rules import FrontierOptions, frontier_shares, softmax_shares
+from engineer.engineers.rules import Frontier, softmax_shares
 from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
@@ -63,16 +62,16 @@ def four(valid: dict[int, int], unreadable: int | None = None, **fields: object)
 
 
 def test_rates_are_smoothed_and_a_stratum_without_evidence_takes_its_neighbours():
-    options = RuleOptions(reversion=10)
-    assert list(valid_rates(four({3: 40, 4: 30, 5: 20, 6: 0}), options).values()) == [0.9, 0.7, 0.5, 0.1]
-    assert list(valid_rates(four({3: 40, 5: 20}), options).values()) == pytest.approx([0.9, 0.7, 0.5, 0.5])
+    rule = Rule(reversion=10)
+    assert list(rule.valid_rates(four({3: 40, 4: 30, 5: 20, 6: 0})).values()) == [0.9, 0.7, 0.5, 0.1]
+    assert list(rule.valid_rates(four({3: 40, 5: 20})).values()) == pytest.approx([0.9, 0.7, 0.5, 0.5])
     alarmed = four({3: 40, 4: 0, 5: 20, 6: 10}, unreadable=4)
-    assert valid_rates(alarmed, options) == pytest.approx({"3": 0.9, "5": 0.5, "6": 0.3})
+    assert rule.valid_rates(alarmed) == pytest.approx({"3": 0.9, "5": 0.5, "6": 0.3})
     unseen = four({4: 0, 5: 20}, unreadable=4)
-    assert valid_rates(unseen, options) == {"3": 0.5, "5": 0.5, "6": 0.5}
-    silent = options.model_copy(update={"alarm": False})
-    assert list(valid_rates(alarmed, silent).values()) == pytest.approx([0.9, 0.1, 0.5, 0.3])
-    assert set(valid_rates(four({7: 40}), options).values()) == {0.5}
+    assert rule.valid_rates(unseen) == {"3": 0.5, "5": 0.5, "6": 0.5}
+    silent = rule.model_copy(update={"alarm": False})
+    assert list(silent.valid_rates(alarmed).values()) == pytest.approx([0.9, 0.1, 0.5, 0.3])
+    assert set(rule.valid_rates(four({7: 40})).values()) == {0.5}
 
 
 def test_a_floor_is_paid_by_the_others_in_proportion():
@@ -153,14 +152,14 @@ def test_the_frontier_moves_shares_towards_the_variance_of_the_reward(
     shares: list[float], rates: list[float], expected: list[float] | None
 ):
     old, valid = (dict(zip("3456", values, strict=False)) for values in (shares, rates))
-    moved = frontier_shares(old, valid, FrontierOptions())
+    moved = Frontier().shares(old, valid)
     assert (moved and list(moved.values())) == (expected and pytest.approx(expected))
 
 
 def test_many_solved_sizes_leave_half_of_the_budget_to_the_others():
     solved = {str(number): 1.0 for number in range(22)}
     rates = {**solved, "hard": 0.5}
-    moved = frontier_shares(dict.fromkeys(rates, 1 / 23), rates, FrontierOptions())
+    moved = Frontier().shares(dict.fromkeys(rates, 1 / 23), rates)
     assert moved is not None
     assert moved["hard"] == pytest.approx(0.5)
     assert sum(moved.values()) == pytest.approx(1)
@@ -300,9 +299,10 @@ LADDER = boards(3, 4, 5, low=0.2, high=0.4)
 def level(
     sizes: dict[int, tuple[float, float, float]], rates: dict[int, float], **options: object
 ) -> EnvConfig:
-    by_name = {str(size): rate for size, rate in rates.items()}
-    chosen = LevelsOptions.model_validate(options)
-    return LADDER.config(levelled(env_config(sizes).strata, by_name, LADDER, chosen))
+    seen = breakdown({size: counts(100, round(100 * rate), 0) for size, rate in rates.items()})
+    record = RECORDS[0].model_copy(update={"config": env_config(sizes), "breakdown": seen})
+    context = design_context(0).model_copy(update={"space": LADDER, "current": record})
+    return proposal_of("levels", context, floor=0, reversion=0, **options).config
 
 
 def test_a_size_climbs_above_70_percent_and_steps_down_below_30():
@@ -398,7 +398,7 @@ def test_shares_sum_to_one(sizes: dict[str, tuple[float, float]], temperature: f
     old = {size: (values[0] / total if total > 0 else 1 / len(sizes)) for size, values in sizes.items()}
     after = {size: values[1] for size, values in sizes.items()}
     for shares in (
-        frontier_shares(old, after, FrontierOptions()),
+        Frontier().shares(old, after),
         softmax_shares(after, temperature),
     ):
         if shares is not None:

@@ -96,8 +96,8 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: Run):
     [
         (edited(hole_ratio=0.9), "6.hole_ratio: 0.9 is no number from 0.2 to 0.4"),
         (edited(wait_ratio=float("nan")), "6.wait_ratio: nan"),
-        (edited(depth=0.5), "6.depth: there is no such ratio"),
-        ({"sizes": {"9": {"data_ratio": 1.0}}}, "map size 9"),
+        (edited(depth=0.5), "6.depth: there is no such number"),
+        ({"sizes": {"9": {"data_ratio": 1.0}}}, "no map size '9'"),
         ({"sizes": {str(size): {"data_ratio": 0} for size in (3, 4, 5, 6)}}, "every data_ratio is 0"),
     ],
 )

@@ -129,10 +129,8 @@ def test_an_engineer_of_another_package_says_whether_it_reads_the_context(
     source = f"""
 from engineer.contract import Engineer
 
-def propose(context, options, brief):
-    return brief.exactly(context, context.current.config, "As before.")
-
-ENGINEER = Engineer(propose, reads_context={reads})
+class ENGINEER(Engineer):
+    reads_context = {reads}
 """
     install_engineer(tmp_path, monkeypatch, source)
     assert labels("tidal,fixed") == ("tidal-V6,fixed" if reads else "tidal,fixed")
