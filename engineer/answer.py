@@ -168,11 +168,8 @@ def _outside(raw: dict[str, Any], space: Space) -> list[str]:
     more = f" and {len(outside) - MAX_NAMED} more" if len(outside) > MAX_NAMED else ""
     verb, done = ("is", "was") if len(outside) == 1 else ("are", "were")
     names = f"{space.noun} {', '.join(outside[:MAX_NAMED])}{more}"
-    return [f"{names} {verb} not in {_listed(space)} and {done} dropped"] if outside else []
-
-
-def _listed(space: Space) -> str:
-    return f"[{', '.join(space.names)}]"
+    legal = ", ".join(space.names)
+    return [f"{names} {verb} not in [{legal}] and {done} dropped"] if outside else []
 
 
 def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[str]) -> dict[str, float]:

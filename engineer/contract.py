@@ -33,7 +33,7 @@ class Engineer(Frozen):
     asks: ClassVar[Literal["checkpoint", "base"] | None] = None
     """Chat model that it asks: the policy just trained, the base policy, or none."""
     reads_context: ClassVar[bool] = False
-    """Whether a model reads the context in words, so that the context matters."""
+    """Whether a model is shown the context in words, so that its letters matter."""
 
     def check_fit(self, space: Space, stages: int) -> None:
         """Raise ValueError, before a run starts, for options that do not fit the config space or the number

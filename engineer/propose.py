@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from engineer.answer import answer_schema
 from engineer.context import DesignContext
 from engineer.contract import Brief
 from engineer.engineers.function import traceback_in
+from engineer.engineers.llm import sampling
 from engineer.engineers.registry import load
 from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec, is_function, short_name
@@ -15,12 +15,11 @@ from envgen.config import EnvConfig
 from envgen.errors import EngineerError, SamplingError
 from envgen.files import canonical_json
 from envgen.space import Space
-from policy.chat.contract import ChatModel, Sampling, ask
+from policy.chat.contract import ChatModel, ask
 from policy.chat.endpoint import Endpoint, read_key
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
-"""The nearest config of which the generator can draw a data set, and what had to be changed; raises
-SamplingError."""
+"""Returns the nearest config that can be drawn, and what had to be changed; raises SamplingError."""
 MAX_STATE = 1_000_000
 """Characters of an engineer's state at most."""
 
@@ -59,9 +58,8 @@ def check_answers(spec: EngineerSpec, space: Space) -> bool:
         return False
     from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-    schema = answer_schema(space) if spec.schema_decoding and not spec.thinking else None
-    sampling = Sampling(max_tokens=spec.max_tokens, temperature=spec.temperature, json_schema=schema)
-    OpenAIModel(endpoint, read_key(endpoint)).complete([ask("Say that you are there, briefly.")], sampling)
+    question = ask("Say that you are there, briefly.")
+    OpenAIModel(endpoint, read_key(endpoint)).complete([question], sampling(spec, space))
     return True
 
 

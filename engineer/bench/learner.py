@@ -98,13 +98,13 @@ class World:
         """
         rates, own = self._rates(skills), self._own(skills)
         signal = data * spread(rates) / np.maximum(1 - rates, 1e-9)
-        earned = signal * (1 - own)
+        total, earned = signal.sum(axis=-1), signal * (1 - own)
         plain, trick = earned.sum(axis=-1), earned[..., 1]
         if self.ladder:
-            above = np.cumsum(signal.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1] - signal.sum(axis=-1)
+            above = np.cumsum(total[..., ::-1], axis=-1)[..., ::-1] - total
             plain = plain + above * (1 - own[..., 0])
         plain = plain - self.harm * data[..., 1] * spread(rates[..., 1])
         places = np.arange(skills.shape[-2])
         plain = plain @ self.transfer ** np.abs(places[:, None] - places)
-        readable = signal.sum(axis=-1) * (1 - expit(skills[..., READABLE]))
+        readable = total * (1 - expit(skills[..., READABLE]))
         return np.stack([plain, trick, readable], axis=-1) * self.speed

@@ -46,12 +46,12 @@ def function_engineer(name: str, sha256: str) -> type[Engineer]:
         validated(engineer, {}, "defaults").model_dump_json()  # a run stores them
     except Exception as error:  # annotations are code, and pydantic has errors of many kinds
         raise ConfigError(f"engineer.name: {name}: {error}") from None
-    engineer.function = staticmethod(function)
+    engineer._call = staticmethod(function)
     return engineer
 
 
 class _Function(Engineer):
-    function: ClassVar[Function]
+    _call: ClassVar[Function]
 
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
         """Return the proposal of what the function returns; its errors are raised, ConfigError for a wrong
@@ -59,7 +59,7 @@ class _Function(Engineer):
         seed = seed_integer(brief.seed, context.current.stage, "function-engineer")
         random.seed(seed)
         np.random.seed(seed % 2**32)
-        returned = self.function(context, **dict(self))
+        returned = self._call(context, **dict(self))
         answer = returned if isinstance(returned, tuple) else (returned,)
         whole = {1: (*answer, "", {}), 2: (*answer, {}), 3: answer}.get(len(answer), (None, "", {}))
         edits, reason, state = whole

@@ -9,6 +9,7 @@ previous config is kept. A model that may think answers freely; only its repair 
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
@@ -37,37 +38,40 @@ ROUNDING = 0.0051
 
 
 class _Model(Engineer):
+    reads_context = True
+
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
         """Return what the model answers to the design question, repaired once; never raises for a bad
         answer."""
         assert brief.model is not None  # `design` sees to it
-        spec = brief.spec
+        spec, space = brief.spec, context.space
         prompt = design_prompt(context, spec.context, spec.gate)
-        proposal, conversation = Proposal(config=context.current.config, prompt=prompt), ask(prompt)
+        conversation, attempts, read = ask(prompt), list[Attempt](), dict[str, Any]()
         why = "the model could not repair its answer, the previous config is kept"
         for turn in range(TURNS):
             started, clock = datetime.now(UTC), time.monotonic()
+            seed = seed_integer(brief.seed, context.current.stage, "design", turn)
             try:
-                [completion] = brief.model.complete([conversation], _sampling(brief, context, turn))
+                [completion] = brief.model.complete([conversation], sampling(spec, space, turn, seed))
             except ModelError as error:
                 why = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}"
                 break
             seconds = round(time.monotonic() - clock, 3)
             read, error = _read(completion, context, spec)
             fields = {**completion.model_dump(), "reasoning_tokens": _reasoning_tokens(completion)}
-            attempt = Attempt(**fields, error=error, started=started, seconds=seconds)
-            attempts = (*proposal.attempts, attempt)
-            tokens = {
-                field: token_sum(getattr(attempt, field) for attempt in attempts)
-                for field in ("prompt_tokens", "completion_tokens")
-            }
-            proposal = proposal.model_copy(update={**read, "attempts": attempts, **tokens})
+            attempts.append(Attempt(**fields, error=error, started=started, seconds=seconds))
             if error is None:
-                return proposal
+                break
             conversation = (*conversation, *_repair(without_thoughts(completion.text), error))
-        for number, attempt in enumerate(proposal.attempts, 1):
+        for number, attempt in enumerate(attempts, 1):
             why += f"; answer {number} could not be read: {attempt.error}"
-        return proposal.model_copy(update={"fallback": why})
+        return Proposal(
+            prompt=prompt,
+            attempts=tuple(attempts),
+            prompt_tokens=token_sum(attempt.prompt_tokens for attempt in attempts),
+            completion_tokens=token_sum(attempt.completion_tokens for attempt in attempts),
+            **(read or {"config": context.current.config, "fallback": why}),
+        )
 
 
 class Checkpoint(_Model):
@@ -85,8 +89,6 @@ class Base(_Model):
 class OpenAI(Endpoint, _Model):
     """What a model behind any OpenAI-compatible endpoint answers to the design question."""
 
-    reads_context = True
-
     def check_fit(self, space: Space, stages: int) -> None:
         """Raise ValueError if the endpoint is none."""
         check_endpoint(self)
@@ -100,15 +102,11 @@ class OpenAI(Endpoint, _Model):
         return proposal.model_copy(update={"requests": model.requests})
 
 
-def _sampling(brief: Brief, context: DesignContext, turn: int) -> Sampling:
-    spec = brief.spec
+def sampling(spec: EngineerSpec, space: Space, turn: int = 0, seed: int = 0) -> Sampling:
+    """Return how an answer of a turn is drawn: under the schema, unless it may begin with thoughts."""
     under_schema = spec.schema_decoding and (turn > 0 or not spec.thinking)
-    return Sampling(
-        max_tokens=spec.max_tokens,
-        temperature=spec.temperature,
-        seed=seed_integer(brief.seed, context.current.stage, "design", turn),
-        json_schema=answer_schema(context.space) if under_schema else None,
-    )
+    schema = answer_schema(space) if under_schema else None
+    return Sampling(max_tokens=spec.max_tokens, temperature=spec.temperature, seed=seed, json_schema=schema)
 
 
 def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:

@@ -65,7 +65,7 @@ def asks(name: str) -> Literal["checkpoint", "base"] | None:
 
 def reads_context(name: str) -> bool:
     """Whether an engineer reads the context in words, so that the context matters."""
-    return not is_function(name) and (asks(name) is not None or find_engineer(name).reads_context)
+    return not is_function(name) and find_engineer(name).reads_context
 
 
 def engineer_label(name: str, context: str) -> str:

@@ -25,22 +25,6 @@ def with_knob(text: str) -> str:
     return GOOD.replace('"hole_ratio":0.30', f'"hole_ratio":{text}', 1)
 
 
-REFUSED = {
-    "nothing": "",
-    "no object": "I would rather not.",
-    "an answer, then one that breaks off": GOOD + GOOD[:-1],
-    "a thought without an end": f"<think>{GOOD}",
-    "a config and edits": GOOD.replace('"config"', '"edits":{},"config"'),
-    "a config that is a list": '{"config": [1, 2]}',
-    "strata that are a list": '{"config": {"sizes": [1, 2]}}',
-    "not a number": with_knob("NaN"),
-    "minus infinity": with_knob("-Infinity"),
-    "a number that overflows": with_knob("1e999"),
-    "a knob twice": GOOD.replace('"wait_ratio"', '"hole_ratio"'),
-    "half a surrogate pair": GOOD.replace("Why", "\\ud800"),
-    "code": '__import__("os").system("false") or {}',
-    "a good answer that is too long": GOOD.replace("Why", "x" * MAX_TEXT),
-}
 HORRORS = {
     "braces nested 100,000 deep": "{" * 100_000 + "}" * 100_000,
     "objects nested as deep as is read": '{"a":' * (MAX_TEXT // 6) + "1" + "}" * (MAX_TEXT // 6),
@@ -82,13 +66,6 @@ def redesigned(*answers: str) -> tuple[Proposal, ListModel]:
     assert_legal(proposal.config, SPACE)
     assert proposal.fallback is None or proposal.config == LATEST
     return proposal, model
-
-
-@pytest.mark.parametrize("text", REFUSED.values(), ids=list(REFUSED))
-def test_text_that_is_no_answer_is_an_answer_error(text: str):
-    with pytest.raises(AnswerError) as refused:
-        parse_answer(text, SPACE)
-    assert 0 < len(str(refused.value)) < 300
 
 
 @pytest.mark.parametrize("text", HORRORS.values(), ids=list(HORRORS))
