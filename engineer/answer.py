@@ -210,7 +210,7 @@ def check_edits(edits: Mapping[str, Any], space: Space, *, ranges: bool) -> None
             if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
                 raise ConfigError(f"{name}.{field}: {excerpt(value)} is no finite number; give one")
             low, high = bounds[field]
-            if ranges and not low <= value <= high:
+            if ranges and not low <= float(value) <= high:
                 raise ConfigError(
                     f"{name}.{field}: {value:g} is no number from {low:g} to {high:g}; give one"
                 )

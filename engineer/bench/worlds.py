@@ -106,7 +106,7 @@ def _ladder(rng: np.random.Generator) -> World:
 
 def _nothing_to_gain(rng: np.random.Generator) -> World:
     """All levels are alike, so that equal shares are best."""
-    count = rng.integers(4, 7)
+    count = int(rng.integers(4, 7))
     skills = np.tile([rng.uniform(-1.5, 2.5), 0.0, 4.0], (count, 1))
     return World(skills, rng.uniform(2, 5), speed=(1.0, 0.0, 8.0))
 
