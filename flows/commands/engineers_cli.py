@@ -22,7 +22,6 @@ from flows.commands.new_cli import first_line
 from flows.commands.terminal import JSON, number_table, print_json, print_whole, row_table
 from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
-from infra.formats import short_count
 from policy.chat.contract import ChatModel
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
@@ -101,6 +100,7 @@ def bench(
     from engineer.bench.play import STAGES, look_ahead, play
     from engineer.bench.results import BenchResults, scored
     from engineer.bench.worlds import TRAPS
+    from infra.report.bench import write_page
 
     folder = output or Settings().runs / "benchmarks" / "engineers"
     worlds = [(trap, draw) for trap in TRAPS for draw in range(draws)]
@@ -119,10 +119,11 @@ def bench(
     ranked = sorted(scores, key=lambda score: -score.overall.value)
     results = BenchResults(draws=draws, stages=STAGES, engineers=tuple(ranked))
     write_json(folder / "engineers.json", results)
+    write_page(folder / "engineers.html", results)
     if json_:
         return print_json(results)
     print_whole(_table(results))
-    say(f"numbers: {folder / 'engineers.json'}")
+    say(f"leaderboard: {folder / 'engineers.html'}, numbers: {folder / 'engineers.json'}")
 
 
 def _spec(text: str, overrides: Iterable[str]) -> EngineerSpec:
@@ -171,26 +172,18 @@ def _keep(file: Path, world: tuple[str, int], proposal: Proposal) -> None:
 
 
 def _table(results: "BenchResults") -> Table:
-    """Return the leaderboard, best first, with half the width of each interval."""
-    from engineer.bench.worlds import NOTHING
+    """Return the leaderboard with half the width of each interval."""
+    from infra.report.bench import NOTE, leaderboard
 
-    def short(gain: Difference) -> str:
-        return f"{100 * gain.value:+.1f}±{50 * (gain.high - gain.low):.1f}"
+    def short(cell: Any) -> str:
+        if isinstance(cell, Difference):
+            return f"{100 * cell.value:+.1f}±{50 * (cell.high - cell.low):.1f}"
+        return cell or "-"
 
-    note = (
-        "Gain over fixed after the last stage, as a percentage of the gain of a greedy look-ahead that knows"
-        f" the world; for '{NOTHING}' in points. Negative: worse than fixed. 95 % intervals over draws. All"
-        f" traps: their mean, without '{NOTHING}'."
-    )
-    traps = [*results.engineers[0].shares, NOTHING]
-    headings = ["engineer", "all traps", *traps, "designs used", "tokens"]
-    table = number_table(headings, f"{results.draws} draws of each trap", note)
+    rows = leaderboard(results)
+    table = number_table(list(rows.columns), f"{results.draws} draws of each trap", NOTE)
     for column in table.columns:
         column.header = str(column.header).replace(" ", "\n")
-    for score in results.engineers:
-        gains = [score.overall, *score.shares.values(), score.gains[NOTHING]]
-        used = f"{score.used} of {score.asked}" if score.asked else "-"
-        table.add_row(
-            score.engineer, *map(short, gains), used, short_count(score.tokens) if score.tokens else "-"
-        )
+    for row in rows.itertuples(index=False, name=None):
+        table.add_row(*map(short, row))
     return table

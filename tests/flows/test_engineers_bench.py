@@ -37,6 +37,9 @@ def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kep
     assert len(lines) == questions
     assert first["attempts"][0]["text"] == ANSWER
     assert first["prompt"] == server.asked[0][0]["messages"][0]["content"]
+    page = (tmp_path / "out" / "engineers.html").read_text()
+    assert "openai,temperature=0.5" in page
+    assert "hardly an answer to it can be read" in page
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_played(refused):
