@@ -15,6 +15,7 @@ names = [n for n in sys.argv[1:] if not n.endswith(".*")]
 for room in (n[:-2] for n in sys.argv[1:] if n.endswith(".*")):
     package = importlib.import_module(room)
     names += [module.name for module in pkgutil.walk_packages(package.__path__, room + ".")]
+names = [name for name in names if not name.endswith("_skeleton")]  # a file for users
 for name in names:
     importlib.import_module(name)
 print(json.dumps({"loaded": names, "modules": sorted({m.partition(".")[0] for m in sys.modules})}))
