@@ -62,20 +62,13 @@ class Generator:
         if not (isinstance(config, type) and issubclass(config, BaseModel)):
             raise ValueError("Config: is missing; define a pydantic model of this name")
         self._module, self._config, self._sha256 = module, config, sha256
-        self._bounds = {}
-        for name, schema in config.model_json_schema().get("properties", {}).items():
-            whole = schema.get("type") == "integer"
-            low = schema.get("minimum", schema.get("exclusiveMinimum", math.nan) + whole)
-            high = schema.get("maximum", schema.get("exclusiveMaximum", math.nan) - whole)
-            if schema.get("type") in ("integer", "number") and not math.isnan(low + high):
-                self._bounds[name] = whole, low, high
-        default = {"all": {name: (low, high) for name, (_, low, high) in self._bounds.items()}}
+        default = {"all": {name: (low, high) for name, (_, low, high) in _bounds(config).items()}}
         self._strata: dict[str, dict[str, Any]] = getattr(module, "STRATA", None) or default
 
     def describe(self) -> dict[str, Any]:
         """Return an `envgen.module.environment.Description`."""
         strata = [
-            Stratum(name=name, knobs=tuple(self._knobs(name, fields)))
+            Stratum(name=name, knobs=tuple(knobs_of(self._config, fields, f"STRATA.{name}")))
             for name, fields in self._strata.items()
         ]
         return {
@@ -111,26 +104,39 @@ class Generator:
         score = self._module.score(answer, entry)
         return score.item() if hasattr(score, "item") else score  # a number of numpy
 
-    def _knobs(self, stratum: str, fields: dict[str, Any]) -> Iterator[Knob]:
-        """Yield a knob for each range of a stratum; ValueError names a field that is wrong."""
-        for field, value in fields.items():
-            where = f"STRATA.{stratum}.{field}: "
-            if field not in self._config.model_fields:
-                names = ", ".join(self._config.model_fields)
-                raise ValueError(f"{where}Config has no such field; known are {names}")
-            if not _is_range(value):
-                continue
-            if field not in self._bounds:
-                raise ValueError(
-                    f"{where}{value!r} is a range, but Config.{field} is no int or float with two bounds; "
-                    "give it Field(ge=..., le=...), or a single value here"
-                )
-            (whole, lowest, highest), (low, high) = self._bounds[field], value
-            if not lowest <= low < high <= highest:
-                raise ValueError(f"{where}{value!r} is no range within {lowest:g} to {highest:g}")
-            description = self._config.model_fields[field].description or f"`{field}` of the generator"
-            step = 1.0 if whole else (high - low) / 10
-            yield Knob(name=field, low=low, high=high, step=step, whole=whole, description=description)
+
+def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> Iterator[Knob]:
+    """Yield a knob for each field whose value is a range; ValueError names a field that is wrong."""
+    bounds = _bounds(config)
+    for field, value in fields.items():
+        place = f"{where}.{field}: "
+        if field not in config.model_fields:
+            raise ValueError(f"{place}Config has no such field; known are {', '.join(config.model_fields)}")
+        if not _is_range(value):
+            continue
+        if field not in bounds:
+            raise ValueError(
+                f"{place}{value!r} is a range, but Config.{field} is no int or float with two bounds; "
+                "give it Field(ge=..., le=...), or a single value here"
+            )
+        (whole, lowest, highest), (low, high) = bounds[field], value
+        if not lowest <= low < high <= highest:
+            raise ValueError(f"{place}{value!r} is no range within {lowest:g} to {highest:g}")
+        description = config.model_fields[field].description or f"`{field}` of the generator"
+        step = 1.0 if whole else (high - low) / 10
+        yield Knob(name=field, low=low, high=high, step=step, whole=whole, description=description)
+
+
+def _bounds(config: type[BaseModel]) -> dict[str, tuple[bool, float, float]]:
+    """Return whether a number is whole, and both ends of its range, for each field that has both."""
+    bounds = {}
+    for name, schema in config.model_json_schema().get("properties", {}).items():
+        whole = schema.get("type") == "integer"
+        low = schema.get("minimum", schema.get("exclusiveMinimum", math.nan) + whole)
+        high = schema.get("maximum", schema.get("exclusiveMaximum", math.nan) - whole)
+        if schema.get("type") in ("integer", "number") and not math.isnan(low + high):
+            bounds[name] = whole, low, high
+    return bounds
 
 
 def _is_range(value: Any) -> bool:

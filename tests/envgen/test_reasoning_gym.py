@@ -32,8 +32,8 @@ def load_all() -> ReasoningGym:
     """Return an environment with all generators, each setting as a knob."""
     return load(
         *(
-            {"name": name, "generator": name, "settings": {k: [s.low, s.high] for k, s in settings.items()}}
-            for name, settings in GENERATORS.items()
+            {"name": n, "generator": n, "settings": {k: [s.low, s.high] for k, s in puzzle.settings.items()}}
+            for n, puzzle in GENERATORS.items()
         )
     )
 
@@ -128,9 +128,10 @@ def test_no_program_rewrites_itself_to_nothing_and_too_small_a_space_names_its_s
     ("wrong", "problem"),
     [
         ({"generator": "countdown"}, "'countdown' is not allowed"),
-        ({"generator": "chain_sum", "settings": {"digts": 2}}, "no such setting; known are terms, digits"),
+        ({"generator": "chain_sum", "settings": {"digts": 2}}, "no such field; known are terms, digits"),
         ({"generator": "chain_sum", "settings": {"digits": [1, 9]}}, "within 1 to 6"),
         ({"generator": "chain_sum", "settings": {"digits": [2, 2]}}, "no range"),
+        ({"generator": "chain_sum", "settings": {"digits": 2.5}}, "settings: digits: .*valid integer.* 2.5"),
     ],
 )
 def test_wrong_strata_are_named(wrong: dict, problem: str) -> None:
