@@ -81,8 +81,6 @@ class Described(Frozen):
     """Label of each stratum, in order, and its rows with distinct prompts."""
     duplicates: int
     """Rows left out, as their prompt stands in an earlier row."""
-    unusable: int
-    """Rows left out, as `skip_unusable` is set."""
     scorer: str | None
     """Digest of the scorer's code."""
 
@@ -93,8 +91,6 @@ class RowOptions(Frozen):
     strata: StrataSpec = StrataSpec()
     task: str = ""
     """Completes "a language model that ...", for engineers that are models."""
-    skip_unusable: bool = False
-    """Leave out rows that cannot be used, instead of stopping at them."""
     limits: Limits = Limits()
     described: Described | None = None
     """Filled in when the preset is read."""
@@ -168,7 +164,7 @@ def grouped(
 ) -> tuple[dict[str, list[Instance]], Described]:
     """Return instances by the labels of their strata, which `make` makes of rows, and their description.
 
-    DataError names the first rows that cannot be used (`make` raises ValueError), unless they are skipped.
+    DataError names the first rows that cannot be used (`make` raises ValueError).
     """
     parts, seen, problems, duplicates = dict[str, list[Instance]](), set[str](), list[str](), 0
     for row in rows:
@@ -185,16 +181,14 @@ def grouped(
         if len(parts) > MAX_STRATA:
             problem = f"{options.strata.column} names more than {MAX_STRATA} strata"
             raise DataError(f"{source}: {problem}; set strata.bins, or name another column")
-    if problems and not (options.skip_unusable and parts):
+    if problems:
         places = "; ".join([*problems[:5], *["..."] * (len(problems) > 5)])
-        remedy = "mend them, or set environment.options.skip_unusable=true"
-        raise DataError(f"{source}: {len(problems)} rows cannot be used: {places}; {remedy}")
+        raise DataError(f"{source}: {len(problems)} rows cannot be used: {places}; mend or remove them")
     parts, digest = {label: parts[label] for label in options.strata.sorted(parts)}, hashlib.sha256()
     for instance in chain.from_iterable(parts.values()):
         digest.update(canonical_json(instance).encode())
     counts = tuple((label, len(part)) for label, part in parts.items())
-    left_out = {"duplicates": duplicates, "unusable": len(problems)}
-    return parts, Described(sha256=digest.hexdigest(), rows=counts, scorer=None, **left_out)
+    return parts, Described(sha256=digest.hexdigest(), rows=counts, duplicates=duplicates, scorer=None)
 
 
 def _instance(options: Options, row: Row, label: str) -> Instance:

@@ -158,7 +158,6 @@ def test_a_name_is_loaded_by_the_library(monkeypatch: pytest.MonkeyPatch) -> Non
 
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("m.jsonl", '{"prompt": "a", "answer": "1"}\n{"prompt": "b"}\n', {}, "m.jsonl, line 2: answer is empty"),
-    ("m.jsonl", '{"prompt": "a", "answer": ""}\n', {"skip_unusable": True}, "1 rows cannot be used"),
     ("m.jsonl", '{"prompt": "a", "answer": "x"}\n', {}, "answer is 'x': no number for scorer number"),
     ("m.jsonl", '{"prompt": "\\ud800", "answer": "1"}\n', {}, "line 1: prompt .*surrogates not allowed"),
     ("m.jsonl", '{"prompt": {}, "answer": "1"}\n', {}, "line 1: prompt is {}, expected a text or a number"),
@@ -222,10 +221,10 @@ def test_what_is_wrong_is_said_in_a_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_rows_that_cannot_be_used_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> None:
-    again = [{**ROWS[1], "prompt": ROWS[0]["prompt"].upper().replace(" ", "  ")}, {**ROWS[0], "answer": None}]
-    environment = opened(write(tmp_path / "rows.jsonl", ROWS + again), skip_unusable=True)
-    assert (environment.described.duplicates, environment.described.unusable) == (1, 1)
+def test_duplicates_are_left_out_and_counted(tmp_path: Path) -> None:
+    again = [{**ROWS[1], "prompt": ROWS[0]["prompt"].upper().replace(" ", "  ")}]
+    environment = opened(write(tmp_path / "rows.jsonl", ROWS + again))
+    assert environment.described.duplicates == 1
     assert len(environment.rows["rows"]) == 12
 
 
