@@ -42,16 +42,8 @@ class Verdict(Frozen):
     makespan: int | None = None
     arrived: float = Field(default_factory=lambda fields: float(fields["valid"]), ge=0, le=1)
     """Share of agents whose path ends on their goal, however it got there; 0 if no plan could be read."""
-    legal_steps: int = Field(default_factory=lambda fields: fields["makespan"] or 0, ge=0)
-    """Steps before the first violation.
-
-    Of a valid plan its makespan, of one that only misses a goal its whole length.
-    """
     legal_share: float = Field(default_factory=lambda fields: float(fields["valid"]), ge=0, le=1)
-    """The same as a share of the plan's length.
-
-    1 without a violation, 0 if the start is wrong or no plan could be read.
-    """
+    """Steps before the first violation as a share of the plan's length; 0 if no plan could be read."""
 
     @property
     def terms(self) -> dict[str, float]:
@@ -78,13 +70,12 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
         raise ValueError(f"{len(plan)} paths for {len(problem.agents)} agents; a plan has one path an agent")
     length = max(map(len, plan)) - 1
     arrived = sum(path[-1] == agent.goal for path, agent in zip(plan, problem.agents, strict=True))
-    progress = {"arrived": arrived / len(plan), "legal_steps": length, "legal_share": 1.0}
+    arrived /= len(plan)
     for step in range(length + 1):
         for category, agent, cell, detail in _violations(problem, plan, step):
-            legal_steps = max(step - 1, 0)
-            progress |= {"legal_steps": legal_steps, "legal_share": legal_steps / max(length, 1)}
             violation = {"category": category, "agent": agent, "step": step, "cell": cell, "detail": detail}
-            return Verdict(valid=False, **violation, **progress)
+            legal = max(step - 1, 0) / max(length, 1)
+            return Verdict(valid=False, **violation, arrived=arrived, legal_share=legal)
     for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
         if path[-1] != agent.goal:
             return Verdict(
@@ -94,16 +85,11 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
                 step=len(path) - 1,
                 cell=path[-1],
                 detail=f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
-                **progress,
+                arrived=arrived,
+                legal_share=1.0,
             )
     costs = [_last_arrival(path) for path in plan]
-    return Verdict(
-        valid=True,
-        optimal=sum(costs) == optimum,
-        sum_of_costs=sum(costs),
-        makespan=max(costs),
-        arrived=1.0,
-    )
+    return Verdict(valid=True, optimal=sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
 
 
 def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
