@@ -31,7 +31,7 @@ CONFIG_PREFIX = "benchmark_"
 EVERYTHING = "all"
 """The subset of instances that belong to none of `SUBSETS`."""
 SUITE = Path(__file__).parent / "benchmark.parquet"
-SUITE_SHA256 = "738d0f442dcf4857e889f833332160568645feffd975d3fcda72db3e73e58bff"
+SUITE_SHA256 = "973305362bbdb0cba2036278f32e1a9040686d94adebe7c235780e7e074fedd1"
 
 
 class BenchmarkRow(BaseModel):

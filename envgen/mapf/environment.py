@@ -32,7 +32,7 @@ class MapfFrozenLake(Environment):
     def __init__(self, options: Options) -> None:
         self.options = options
         self.space = space_of(options)
-        self.version = f"2 {SUITE_SHA256}" if self.reserved() else "2"
+        self.version = f"3 {SUITE_SHA256}" if self.reserved() else "3"
 
     def generate(
         self,

@@ -4,9 +4,9 @@ import random
 
 from hypothesis import settings
 from hypothesis import strategies as st
+from support.boards import solve
 
 from envgen.mapf.problem import MAX_SIZE, MIN_SIZE, Agent, Cell, Instance, Path, Plan, Problem
-from envgen.mapf.solver.solve import solve
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=50)
 

@@ -4,11 +4,10 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.boards import board
+from support.boards import board, solve
 
 from envgen.mapf.problem import Plan
 from envgen.mapf.render import FAILURE_COLOUR, MAX_STEPS, board_svg, replay_svg
-from envgen.mapf.solver.solve import solve
 from envgen.mapf.verifier import FailureCategory, verify_plan
 
 SVG = "{http://www.w3.org/2000/svg}"

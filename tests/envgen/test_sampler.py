@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 from scipy.stats import chisquare
-from support.boards import boards_config, sample_boards
+from support.boards import boards_config, sample_boards, solve
 
 from envgen.environment import Source
 from envgen.errors import SamplingError, ShortageError
@@ -13,7 +13,7 @@ from envgen.mapf import sampler
 from envgen.mapf.problem import Instance, identity
 from envgen.mapf.sampler import draw_boards, draw_size, hole_count
 from envgen.mapf.solver.columns import Answers, Boards, pack_cells, problem_of
-from envgen.mapf.solver.solve import solve, solve_boards
+from envgen.mapf.solver.solve import solve_boards
 from envgen.mapf.verifier import verify_plan
 from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample

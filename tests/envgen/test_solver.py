@@ -5,12 +5,12 @@ import pytest
 from board_makers import SYMMETRIES, all_cells, image, make_problem, problems, random_problem, repeatable
 from brute_force import Exhausted, exhaust, legal, steps_from
 from hypothesis import given
-from support.boards import board
+from support.boards import board, solve
 
 import envgen.mapf.solver.solve as solver
 from envgen.errors import SolverError
 from envgen.mapf.problem import Cell, Problem, Solution, moves_of
-from envgen.mapf.solver.solve import BY_SIZE, JOINT_ONLY, TREE_ONLY, solve, solve_many
+from envgen.mapf.solver.solve import BY_SIZE, JOINT_ONLY, TREE_ONLY, solve_many
 from envgen.mapf.verifier import verify_plan
 
 # size, holes, agents, boards, starts a board

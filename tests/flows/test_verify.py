@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from problem_lines import APART, NO_WAY_PAST, write_lines
+from support.boards import solve
 
 from envgen.dataset import write_dataset
 from envgen.mapf.problem_files import read_instances, read_problems
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.solver.solve import solve
 from envgen.mapf.verifier import Verdict
 
 GOOD = "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"

@@ -6,7 +6,8 @@ from typing import Any
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.mapf.board_text import from_text
-from envgen.mapf.problem import MOVES, Cell, Instance, Path, Problem
+from envgen.mapf.problem import MOVES, Cell, Instance, Path, Problem, Solution
+from envgen.mapf.solver.solve import solve_many
 from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample
 
@@ -90,6 +91,11 @@ _TEXTS = {
 def board(name: str) -> Problem:
     """A named board as a problem; KeyError for an unknown name."""
     return from_text(_TEXTS[name], id=name)
+
+
+def solve(problem: Problem) -> Solution | None:
+    """Return the solver's answer to one problem."""
+    return solve_many([problem])[0]
 
 
 def boards_config(sizes: Mapping[int, tuple[float, float, float]]) -> EnvConfig:

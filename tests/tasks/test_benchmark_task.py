@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.boards import solve
 from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
 
 from envgen.dataset import write_dataset
@@ -11,7 +12,6 @@ from envgen.errors import DataError
 from envgen.mapf.benchmark import SUITE_SHA256, load_suite
 from envgen.mapf.board_text import from_text
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.solver.solve import solve
 from infra.benchmark.sources import limited
 from infra.benchmark.spec import BenchmarkSpec, planned
 from policy.rollouts import read_rollouts

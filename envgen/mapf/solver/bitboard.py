@@ -106,9 +106,8 @@ def neighbours(m, cells):
 
 @compiled
 def within_a_step(m, cells):
-    """The free neighbours of cells, and the cells themselves unless waits are forbidden."""
-    near = neighbours(m, cells)
-    return near if m.strict else either(near, cells)
+    """The cells, and their free neighbours."""
+    return either(neighbours(m, cells), cells)
 
 
 @compiled

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envgen.mapf.problem import MAX_AGENTS, Agent, Cell, Path, Plan, Problem, Solution
+from envgen.mapf.problem import MAX_AGENTS, Agent, Cell, Path, Problem, Solution
 
 LONGEST_PLAN = 512
 """Steps of the longest plan that is stored."""
@@ -84,24 +84,18 @@ def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarr
     )
 
 
-def plan_of(boards: Boards, answers: Answers, index: int) -> Plan:
-    """The plan of a solved board, each path up to its last arrival."""
+def solution_of(boards: Boards, answers: Answers, index: int) -> Solution:
+    """The solution of a solved board; not validated again, since it comes from the solver."""
     cells = _cells_of_bits(int(boards.stride[index]))
     paths: list[Path] = []
     for agent in range(int(boards.agents[index])):
         bits = answers.cells[index, : answers.steps[index, agent] + 1, agent].tobytes()
         rested = bits.rstrip(bits[-1:])
         paths.append(tuple([cells[bit] for bit in rested] + [cells[bits[-1]]]))
-    return tuple(paths)
-
-
-def solution_of(boards: Boards, answers: Answers, index: int) -> Solution:
-    """The solution of a solved board; not validated again, since it comes from the solver."""
-    plan = plan_of(boards, answers, index)
-    costs = [len(path) - 1 for path in plan]
+    costs = [len(path) - 1 for path in paths]
     waits = int(answers.waits[index])
     return Solution.model_construct(
-        sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=plan
+        sum_of_costs=sum(costs), makespan=max(costs), wait_required=waits > 0, waits=waits, plan=tuple(paths)
     )
 
 

@@ -3,26 +3,16 @@
 Each agent is allowed a cost: its distance plus an excess. Vectors of excesses are tried in the order of
 their sum, so the first one whose diagrams hold a conflict-free joint plan is optimal in the sum of costs. A
 vector is settled by prioritised planning inside the diagrams where that succeeds (a plan found is a proof),
-by tables of what every two agents can still finish, and where those leave it open by a short depth-first
-search of their product, then by a sweep over all its positions step by step.
+by tables of what every two agents can still finish, and where those leave it open by a sweep over all joint
+positions of the agents that meet, step by step: of three agents first, then of more. What three or four
+agents cannot finish rules out later vectors.
 """
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.depth_first import search_depth_first
-from envgen.mapf.solver.diagrams import build_diagram, enlist, measure, pair_index, plan_in_turn
-from envgen.mapf.solver.memory import (
-    AGENTS,
-    ANY_WAITS,
-    DECIDED,
-    FOUND,
-    GIVEN_UP,
-    LEVELS,
-    NOT_FOUND,
-    OPEN,
-    QUICK,
-)
+from envgen.mapf.solver.diagrams import allowed_cost, build_diagram, measure, plan_in_turn
+from envgen.mapf.solver.memory import FOUND, GIVEN_UP, LEVELS, MOST_WAITS, NOT_FOUND, OPEN, VERDICTS
 from envgen.mapf.solver.pairs import fill_pair, pair_can_finish
-from envgen.mapf.solver.sweep import sweep, walk_back
+from envgen.mapf.solver.sweep import sweep
 
 
 @compiled
@@ -32,13 +22,13 @@ def begin(m):
     FOUND with a plan of excess 0 in `plan`, NOT_FOUND if some goal cannot be reached, else OPEN.
     """
     m.stamp += 1
-    m.decided_count = m.strict = 0
+    m.verdict_count = 0
     for agent in range(m.agents):
         m.excess[agent] = 0
         if measure(m, agent) < 0:
             return NOT_FOUND
         build_diagram(m, agent)
-    if not _plan_in_some_order(m, ANY_WAITS):
+    if not _plan_in_some_order(m, 0):
         return OPEN
     _keep_plan(m)
     return FOUND
@@ -51,44 +41,30 @@ def deepen(m, least, most):
     Returns (FOUND + excess, fewest waits) with the plan in `plan`, (OPEN, 0) if there is none, or
     (GIVEN_UP, 0).
     """
-    # One call of `_search`, since every further one is compiled again.
-    excess, waits, allowed = least, 0, ANY_WAITS
-    while excess <= most:
-        m.strict = 1 if allowed == 0 else 0
-        result = _search(m, excess, allowed)
+    for excess in range(least, most + 1):
+        result = _search(m, excess)
         if result == GIVEN_UP:
             return GIVEN_UP, 0
-        if result == FOUND:
-            waits = _keep_plan(m)
-            if allowed != ANY_WAITS:
-                break
-            allowed = excess & 1
-        elif allowed == ANY_WAITS:
-            excess += 1
-            continue
-        else:
-            allowed += 2
-        if allowed == waits:
-            break
-    return (FOUND + excess, waits) if excess <= most else (OPEN, 0)
+        if result >= FOUND:
+            return FOUND + excess, result - FOUND
+    return OPEN, 0
 
 
 @compiled
-def _search(m, total, waits):
-    """Try every vector of excesses that sums to `total`.
+def _search(m, total):
+    """Try the vectors of excesses that sum to `total`.
 
-    FOUND with `paths` filled at the first that holds a plan with at most `waits` waits. Otherwise NOT_FOUND,
-    or GIVEN_UP at the node limit.
+    FOUND + fewest waits with the plan in `plan`, NOT_FOUND, or GIVEN_UP at the node limit.
     """
-    grain = 2 if m.strict else 1
+    fewest = total + 1  # than which no plan has more: a wait costs an excess of 1
     excess, left, last = m.excess, m.left, m.agents - 1
-    excess[0], left[0] = -grain, total
+    excess[0], left[0] = -1, total
     agent = 0
     while agent >= 0:
         if agent == last:
             excess[agent] = left[agent] if excess[agent] < 0 else LEVELS
         else:
-            excess[agent] += grain
+            excess[agent] += 1
         if excess[agent] > left[agent] or excess[agent] >= LEVELS:
             agent -= 1
             continue
@@ -100,65 +76,60 @@ def _search(m, total, waits):
         if agent < last:
             left[agent + 1] = left[agent] - excess[agent]
             agent += 1
-            excess[agent] = -grain
+            excess[agent] = -1
         else:
-            result = _settle(m, waits)
-            if result != NOT_FOUND:
-                return result
-    return NOT_FOUND
+            result = _settle(m, fewest - 1)
+            if result == GIVEN_UP:
+                return GIVEN_UP
+            if result >= FOUND:
+                _keep_plan(m)
+                fewest = result - FOUND
+                if fewest == total & 1:  # as the board is bipartite
+                    return result
+    return FOUND + fewest if fewest <= total else NOT_FOUND
 
 
 @compiled
-def _settle(m, waits):
-    """Decide whether the vector in `excess` holds a plan with at most `waits` waits.
+def _settle(m, most):
+    """Plan inside the vector in `excess`, of which every pair can finish: FOUND + fewest waits.
 
-    FOUND with `paths` filled. Every pair of the vector can finish. That less than `waits` by two or more are
-    too few must be known.
+    The plan is in `paths`. NOT_FOUND if every plan has more than `most` waits, or GIVEN_UP.
     """
-    spare = waits
+    least = waits = 0
     for agent in range(m.agents):
-        spare -= m.excess[agent] & 1
-    if spare < 0:
+        least += m.excess[agent] & 1
+    if least > most:
         return NOT_FOUND
-    if _plan_in_some_order(m, waits):
-        return FOUND
-    if _form_groups(m) > 2:
-        result = _sets_finish(m)
-        if result != FOUND:
-            return result
+    if _plan_in_some_order(m, least):
+        return FOUND + least
+    _form_groups(m)
+    result = _sets_finish(m)
+    if result != FOUND:
+        return result
     for agent in range(m.agents):
         if m.group[agent] & ((1 << agent) - 1):
             continue  # the group of an agent before
-        count, least = _pick(m, m.group[agent]), 0
-        for rank in range(count):
-            least += m.excess[m.members[rank]] & 1
-        spent = waits if count == m.agents or waits == ANY_WAITS else least
-        result = _plan_members(m, count, spent)
-        while result == NOT_FOUND and spent + 2 - least <= spare:
-            spent += 2
-            result = _plan_members(m, count, spent)
-        if result != FOUND:
+        result = sweep(m, _pick(m, m.group[agent]), most - waits)
+        if result < FOUND:
             return result
-        spare -= spent - least
-    return FOUND
+        waits += result - FOUND
+    return FOUND + waits
 
 
 @compiled
 def _plan_in_some_order(m, waits):
     """Plan all agents in turn, in some order, with at most `waits` waits; True with the plan in `paths`."""
-    enlist(m)
+    planned, m.horizon = False, 0
+    for agent in range(m.agents):
+        m.horizon = max(m.horizon, allowed_cost(m, agent))
     for order in range(min(m.agents, 3)):
-        if plan_in_turn(m, m.agents, order) and (waits == ANY_WAITS or _waits(m) <= waits):
-            return True
-    return False
+        planned = planned or (plan_in_turn(m, order) and _waits(m) <= waits)
+    return planned
 
 
 @compiled
 def _form_groups(m):
-    """Fill `group`, the mask of the agents whose diagrams meet, directly or through others, and their tables.
-
-    Returns the size of the largest group.
-    """
+    """Fill `group`, the masks of agents whose diagrams meet, also through others, and their tables."""
     for agent in range(m.agents):
         m.group[agent] = 1 << agent
     for j in range(1, m.agents):
@@ -168,50 +139,56 @@ def _form_groups(m):
                 for agent in range(m.agents):
                     if (joined >> agent) & 1:
                         m.group[agent] = joined
-    largest = 0
-    for agent in range(m.agents):
-        largest = max(largest, _pick(m, m.group[agent]))
-    return largest
-
-
-@compiled
-def _plan_members(m, count, waits):
-    """Whether the members have a joint plan with at most `waits` waits; fills `paths`."""
-    result = search_depth_first(m, count, waits, 4 * QUICK)
-    if result == GIVEN_UP:
-        result = sweep(m, count, waits)
-        if result == FOUND:
-            walk_back(m, count, waits)
-    return result
 
 
 @compiled
 def _sets_finish(m):
-    """Check all sets of three and four agents that get in each other's way, the small ones first.
-
-    Verdicts are kept for later vectors.
-    """
+    """Whether every three and every four agents of a group can finish, taken alone."""
     for size in range(3, m.agents):
         for mask in range(1 << m.agents):
-            if _pick(m, mask) != size or not _joined(m, size):
+            if _pick(m, mask) != size or mask & ~m.group[m.members[0]]:
                 continue
-            verdict = GIVEN_UP
-            for entry in range(m.decided_count):
-                if verdict == GIVEN_UP and m.decided[entry, 0] == mask and _applies(m, entry):
-                    verdict = m.decided[entry, 2]
-            if verdict == GIVEN_UP:
-                verdict = _members_can_finish(m, size)
-                if verdict == GIVEN_UP:
-                    return GIVEN_UP
-                if m.decided_count < DECIDED:
-                    row = m.decided[m.decided_count]
-                    row[0], row[1], row[2] = mask, m.strict, verdict
+            verdict = _verdict_on(m, mask)
+            if verdict == OPEN:
+                verdict = min(sweep(m, size, MOST_WAITS), FOUND)
+                if verdict != GIVEN_UP and m.verdict_count < VERDICTS:
+                    row = m.verdicts[m.verdict_count]
+                    row[0], row[1], m.verdict_count = mask, verdict, m.verdict_count + 1
                     for agent in range(m.agents):
-                        row[3 + agent] = m.excess[agent]
-                    m.decided_count += 1
-            if verdict == NOT_FOUND:
-                return NOT_FOUND
+                        row[2 + agent] = m.excess[agent]
+            if verdict != FOUND:
+                return verdict
     return FOUND
+
+
+@compiled
+def _verdict_on(m, mask):
+    """The verdict on the agents of a mask that an earlier vector implies; OPEN without one."""
+    for entry in range(m.verdict_count):
+        row = m.verdicts[entry]
+        if row[0] == mask and _implies(m, row):
+            return row[1]
+    return OPEN
+
+
+@compiled
+def _ruled_out(m, agent):
+    """Whether three agents or more, of which `agent` is the last, are known not to finish."""
+    for entry in range(m.verdict_count):
+        row = m.verdicts[entry]
+        if row[1] == NOT_FOUND and row[0] >> agent == 1 and _implies(m, row):
+            return True
+    return False
+
+
+@compiled
+def _implies(m, row):
+    """Whether a verdict holds for the vector at hand: more excess never hurts."""
+    for agent in range(m.agents):
+        more = m.excess[agent] - row[2 + agent]
+        if (row[0] >> agent) & 1 and more != 0 and (more > 0) != (row[1] == FOUND):
+            return False
+    return True
 
 
 @compiled
@@ -223,55 +200,6 @@ def _pick(m, mask):
             m.members[count] = agent
             count += 1
     return count
-
-
-@compiled
-def _joined(m, count):
-    """Whether the diagrams of two members meet, for each member."""
-    for rank in range(count):
-        meeting = False
-        for other in range(count):
-            i, j = min(m.members[rank], m.members[other]), max(m.members[rank], m.members[other])
-            meeting = meeting or (i != j and m.meets[pair_index(i, j)] > 0)
-        if not meeting:
-            return False
-    return True
-
-
-@compiled
-def _members_can_finish(m, count):
-    """Whether the members can finish.
-
-    One after another, by a short depth-first search, and by a sweep where those leave it open.
-    """
-    for order in range(3):
-        if plan_in_turn(m, count, order):
-            return FOUND
-    verdict = search_depth_first(m, count, ANY_WAITS, QUICK)
-    return sweep(m, count, ANY_WAITS) if verdict == GIVEN_UP else verdict
-
-
-@compiled
-def _applies(m, entry):
-    """Whether a verdict decides its set in the vector at hand; more excess never hurts unless `strict`."""
-    row = m.decided[entry]
-    if row[1] != m.strict:
-        return False
-    for agent in range(AGENTS):
-        more = m.excess[agent] - row[3 + agent]
-        if (row[0] >> agent) & 1 and more != 0 and (m.strict or (more > 0) != (row[2] == FOUND)):
-            return False
-    return True
-
-
-@compiled
-def _ruled_out(m, agent):
-    """Whether three agents or more, up to and with `agent`, are known not to finish within their excesses."""
-    for entry in range(m.decided_count):
-        row = m.decided[entry]
-        if row[2] == NOT_FOUND and row[0] >> agent == 1 and _applies(m, entry):
-            return True
-    return False
 
 
 @compiled
@@ -289,9 +217,8 @@ def _waits(m):
 
 @compiled
 def _keep_plan(m):
-    """Store the plan in `paths` as the plan of the group; return its waits."""
+    """Store the plan in `paths` as the plan of the group."""
     m.plan_steps = m.horizon
     for agent in range(m.agents):
         for step in range(m.horizon + 1):
             m.plan[agent, step] = m.paths[agent, step]
-    return _waits(m)

@@ -59,15 +59,9 @@ def allowed_cost(m, agent):
 
 
 @compiled
-def level_of(m, agent):
-    """The index of an agent's diagram in the vector at hand."""
-    return 2 * m.excess[agent] + m.strict
-
-
-@compiled
 def build_diagram(m, agent):
     """Build the diagram of an agent's allowed cost; False if it is empty."""
-    level, cost = level_of(m, agent), allowed_cost(m, agent)
+    level, cost = m.excess[agent], allowed_cost(m, agent)
     diagram = m.diagrams[agent, level]
     if m.diagram_stamps[agent, level] != m.stamp:
         m.diagram_stamps[agent, level] = m.stamp
@@ -82,15 +76,6 @@ def build_diagram(m, agent):
 
 
 @compiled
-def enlist(m):
-    """Make all agents the members, and the horizon the last of their arrivals."""
-    m.horizon = 0
-    for agent in range(m.agents):
-        m.members[agent] = agent
-        m.horizon = max(m.horizon, allowed_cost(m, agent))
-
-
-@compiled
 def _ordered(order, rank, count):
     if order == 0:
         return rank
@@ -100,19 +85,19 @@ def _ordered(order, rank, count):
 
 
 @compiled
-def plan_in_turn(m, count, order):
-    """Plan the members one by one inside their diagrams, in one of three orders.
+def plan_in_turn(m, order):
+    """Plan all agents one by one inside their diagrams, in one of three orders.
 
     True with `paths` filled is a proof; False is none.
     """
     paths, queue = m.paths, m.queue
-    for rank in range(count):
-        queue[rank] = m.members[_ordered(order, rank, count)]
-    for rank in range(count):
+    for rank in range(m.agents):
+        queue[rank] = _ordered(order, rank, m.agents)
+    for rank in range(m.agents):
         agent = queue[rank]
         cost, goal = allowed_cost(m, agent), m.goals[agent]
         front = (
-            m.front[:] if rank else m.diagrams[agent, level_of(m, agent)]
+            m.front[:] if rank else m.diagrams[agent, m.excess[agent]]
         )  # nothing is in the way of the first
         if rank and not _advance(m, rank, agent, cost):
             return False
@@ -138,7 +123,7 @@ def plan_in_turn(m, count, order):
 @compiled
 def _advance(m, rank, agent, cost):
     """Fill `front`, where an agent can be past those planned before it; False if it does not arrive."""
-    diagram = m.diagrams[agent, level_of(m, agent)]
+    diagram = m.diagrams[agent, m.excess[agent]]
     cells = read(diagram[0])
     write(m.front[0], cells)
     for step in range(1, cost + 1):

@@ -20,13 +20,6 @@ LARGEST_EXCESS = 127
 """All that the cost tree can count."""
 PROOF_STEPS = 10_000
 """Joint positions of the first proof."""
-SOME_POSITIONS = 400_000
-"""Boards with no more joint positions than this go to the joint search early.
-
-The cost tree of a quarter as many joint moves comes before it, within FEW_TREE_NODES.
-"""
-FEW_TREE_NODES, LONG_TREE_NODES = (200, 40_000), 100_000_000
-"""Work of the cost tree on one board, in joint moves, before it gives up."""
 
 
 @compiled
@@ -40,8 +33,6 @@ def solve_batch(m, boards, answers, tree_nodes, entries):
         m.stride = boards.stride[board]
         write(m.free, read(boards.free[board]))
         status, waits = _solve(m, boards, answers, board, tree_nodes, entries)
-        if status < NOT_FOUND and tree_nodes:
-            status, waits = _solve(m, boards, answers, board, 0, entries)
         answers.status[board], answers.waits[board] = status, waits
 
 
@@ -55,7 +46,7 @@ def _solve(m, boards, answers, board, tree_nodes, entries):
         if status == OPEN or (status == FOUND and not tree_nodes):
             if tree_nodes:
                 status, waits = _search_tree(m, tree_nodes)
-            else:
+            if status < NOT_FOUND or not tree_nodes:
                 status, waits = _search_jointly(m, entries)
         if status < FOUND:
             return status, 0
@@ -74,7 +65,6 @@ def _search_tree(m, tree_nodes):
         return status, waits
     if prove_solvable(m, PROOF_STEPS) == NOT_FOUND:
         return NOT_FOUND, 0
-    begin(m)  # afresh: the plan does not depend on what the first attempt left behind
     m.nodes, m.node_limit = 0, _nodes_by_size(m) if tree_nodes < 0 else tree_nodes
     return deepen(m, UNPROVEN_EXCESS + 1 if status == OPEN else 0, LARGEST_EXCESS)
 
@@ -114,10 +104,8 @@ def _store_plan(m, answers, board):
 
 @compiled
 def _nodes_by_size(m):
-    """Joint moves after which the cost tree hands a group over to the joint search."""
+    """Joint moves after which the cost tree hands a group over: a quarter of the joint positions."""
     positions, cells = 1, count_cells(flood(m, m.goals[0]))
     for agent in range(m.agents):
         positions *= cells - agent
-    if positions > SOME_POSITIONS:
-        return LONG_TREE_NODES
-    return min(max(positions // 4, FEW_TREE_NODES[0]), FEW_TREE_NODES[1])
+    return max(positions // 4, UNPROVEN_NODES)

@@ -23,18 +23,11 @@ ENTRIES = 1 << 24
 """Slots for joint positions, a power of two."""
 LAYERS = 1 << 21
 """Joint positions of all steps that a sweep may hold."""
-DECIDED = 4096
+VERDICTS = 4096
 """Verdicts on sets of agents that are remembered for a group."""
-QUICK = 50
-"""Joint moves of the depth-first search that goes before a sweep; four times as many for a plan."""
-ANY_WAITS = 1 << 20
-
 FOUND, NOT_FOUND, GIVEN_UP, FULL, TOO_LONG, OPEN = 1, 0, -1, -2, -3, -4
 """Results of searches: a plan or a proof; none; too much work; no room for more joint positions; beyond the
 bounds of a plan; none up to the excess that was asked for."""
-
-TARGET, EXCESS, WAITS = range(3)
-"""Columns of `moves`."""
 
 _NUMBER, _WORD = np.int64, np.uint64
 MEMORY = np.dtype(
@@ -51,14 +44,13 @@ MEMORY = np.dtype(
         ("plan_steps", _NUMBER),
         # cost tree: diagrams
         ("stamp", _NUMBER),
-        ("strict", _NUMBER),  # 1 if waits are forbidden
         ("nodes", _NUMBER),  # joint moves made
         ("node_limit", _NUMBER),
         ("distance", _NUMBER, (AGENTS,)),
         ("reach", _WORD, (AGENTS, LONGEST, 2)),  # [agent, moves]: cells from which the goal is at most so far
         ("radius", _NUMBER, (AGENTS,)),
-        ("diagrams", _WORD, (AGENTS, 2 * LEVELS, LONGEST, 2)),  # [agent, 2 * excess + strict, step]
-        ("diagram_stamps", _NUMBER, (AGENTS, 2 * LEVELS)),
+        ("diagrams", _WORD, (AGENTS, LEVELS, LONGEST, 2)),  # [agent, excess, step]
+        ("diagram_stamps", _NUMBER, (AGENTS, LEVELS)),
         ("excess", _NUMBER, (AGENTS,)),  # the vector at hand
         ("left", _NUMBER, (AGENTS,)),
         ("horizon", _NUMBER),  # the last arrival of the vector
@@ -68,43 +60,27 @@ MEMORY = np.dtype(
         # with which both can finish, stamp and the largest with which they cannot
         ("enough", _NUMBER, (PAIRS, LEVELS)),
         ("short", _NUMBER, (PAIRS, LEVELS)),
-        ("strict_verdicts", _NUMBER, (PAIRS, LEVELS, LEVELS)),
         ("meets", _NUMBER, (PAIRS,)),  # whether the diagrams of the vector at hand meet
         ("table_keys", _NUMBER, (PAIRS,)),
         # [pair, step, cell of the first]: cells of the second from which both can still finish; one to spare
         ("tables", _WORD, (PAIRS + 1, LONGEST, CELLS, 2)),
         ("spread", _WORD, (2, CELLS, 2)),  # [step & 1, cell]: cells from which to step into the table's set
-        # cost tree: sets of agents; [entry]: mask, strict, verdict and excesses
-        ("decided_count", _NUMBER),
-        ("decided", _NUMBER, (DECIDED, 3 + AGENTS)),
+        # cost tree: groups of agents
         ("members", _NUMBER, (AGENTS,)),  # the agents that are planned together
         ("queue", _NUMBER, (AGENTS,)),  # [rank]: who is planned after whom
         ("group", _NUMBER, (AGENTS,)),  # [agent]: mask of the agents that it gets in the way of
-        ("used", _NUMBER, (LONGEST,)),
-        ("position", _NUMBER, (LONGEST, AGENTS)),
-        ("choices", _WORD, (LONGEST, AGENTS, 2)),
-        ("seen", _WORD, (4 * QUICK + 1,)),
-        ("seen_count", _NUMBER),
-        ("layer_begin", _NUMBER, (LONGEST + 1,)),  # [step]: first entry of each step of a sweep
-        ("layer_keys", _WORD, (LAYERS,)),  # [entry]: positions of all members but the last, and waits
-        ("layer_cells", _WORD, (LAYERS, 2)),  # [entry]: where the last member may then be
+        ("verdict_count", _NUMBER),
+        ("verdicts", _NUMBER, (VERDICTS, 2 + AGENTS)),  # [entry]: mask, verdict and excesses
+        ("choices", _WORD, (AGENTS, 2)),  # [rank]: cells that are still to be entered
+        # sweep, [entry]: positions of all members, the entry that they were reached from, waits so far
+        ("layer_keys", _WORD, (LAYERS,)),
+        ("layer_parents", _NUMBER, (LAYERS,)),
+        ("layer_waits", _NUMBER, (LAYERS,)),
         # the component of the free cells: a graph
-        ("cells", _NUMBER, (CELLS,)),
-        ("cell_count", _NUMBER),
         ("degree", _NUMBER, (CELLS,)),
         ("near", _NUMBER, (CELLS, 4)),
         ("moves_to_goal", _NUMBER, (AGENTS, CELLS)),
-        # [agent, state]: the same, but 2 on the goal, where an agent that has not arrived for good must leave
-        # and come back
-        ("ahead", _NUMBER, (AGENTS, CELLS + 1)),
-        ("moves", _NUMBER, (AGENTS, CELLS + 1, 6, 3)),  # [agent, state]: TARGET, EXCESS, WAITS, by excess
-        ("move_count", _NUMBER, (AGENTS, CELLS + 1)),
-        ("alone", np.int16, (1 << AGENTS, AGENTS, CELLS)),  # [who arrived, agent, cell]: excess past these
-        ("alone_filled", _NUMBER, (1 << AGENTS,)),
-        ("pairs", np.int16, (PAIRS, CELLS, CELLS)),  # [pair, cell, cell]: excess of two agents taken alone
-        ("cell_queue", _NUMBER, (CELLS * CELLS,)),
-        ("past", _NUMBER, (CELLS,)),
-        # a joint move: states before and after, by agent how it goes on
+        # a joint move: states before and after, of agents or members; by agent how it goes on
         ("before", _NUMBER, (AGENTS,)),
         ("after", _NUMBER, (AGENTS,)),
         ("choice", _NUMBER, (AGENTS,)),
@@ -120,7 +96,7 @@ MEMORY = np.dtype(
         ("keys", _WORD, (ENTRIES,)),
         ("costs", np.int32, (ENTRIES,)),
         ("parents", np.int32, (ENTRIES,)),
-        # the least excess in the end of the successors that a slot in the open list has still to enter
+        # excess of the successors that a slot in the open list is to enter next
         ("waiting", np.int32, (ENTRIES,)),
         ("node_slots", np.int32, (2 * ENTRIES,)),
         ("node_links", np.int32, (2 * ENTRIES,)),

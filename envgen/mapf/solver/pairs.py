@@ -4,7 +4,6 @@ from envgen.mapf.compiled import compiled
 from envgen.mapf.solver.bitboard import (
     NO_CELLS,
     both,
-    count_cells,
     either,
     is_empty,
     lowest,
@@ -14,14 +13,14 @@ from envgen.mapf.solver.bitboard import (
     without,
     write,
 )
-from envgen.mapf.solver.diagrams import allowed_cost, level_of, pair_index, without_swap
+from envgen.mapf.solver.diagrams import allowed_cost, pair_index, without_swap
 from envgen.mapf.solver.memory import LEVELS, PAIRS
 
 
 @compiled
 def _where(m, agent, step):
     """Cells of an agent's diagram at a step; it rests after its cost."""
-    return read(m.diagrams[agent, level_of(m, agent), min(step, allowed_cost(m, agent))])
+    return read(m.diagrams[agent, m.excess[agent], min(step, allowed_cost(m, agent))])
 
 
 @compiled
@@ -84,22 +83,16 @@ def _fill_table(m, pair, listed, other, first_step, last_meeting, last_step):
 def pair_can_finish(m, i, j):
     """Whether agents i < j can both finish within their excesses, taken alone.
 
-    More excess never hurts, so what is known of one pair of excesses decides others; without waits only
-    itself.
+    More excess never hurts, so the verdict on two excesses decides others.
     """
     a, b, pair, stamp = m.excess[i], m.excess[j], pair_index(i, j), m.stamp << 8
     if m.short[pair, a] >= stamp | b:
         return False
-    if m.strict:
-        if m.strict_verdicts[pair, a, b] >= stamp:
-            return m.strict_verdicts[pair, a, b] & 1 == 1
-    elif m.enough[pair, a] >= stamp | (255 - b):
+    if m.enough[pair, a] >= stamp | (255 - b):
         return True
     possible = _can_pass(m, i, j)
     # No branches in these loops, for the compiler to take many levels at a time.
-    if m.strict:
-        m.strict_verdicts[pair, a, b] = stamp | (1 if possible else 0)
-    elif possible:
+    if possible:
         for more in range(LEVELS):
             m.enough[pair, more] = max(m.enough[pair, more], stamp | (255 - b) if more >= a else 0)
     else:
@@ -112,7 +105,7 @@ def pair_can_finish(m, i, j):
 def _can_pass(m, i, j):
     """Whether two agents can finish.
 
-    Only the steps from their first meeting to their last matter, and either may be the one that is listed.
+    Only the steps from their first meeting to their last matter.
     """
     last = _last_meeting(m, i, j)
     if last == 0:
@@ -120,12 +113,8 @@ def _can_pass(m, i, j):
     first = 1
     while not _meet_at(m, i, j, first):
         first += 1
-    wider = 0
-    for step in range(first, last + 1):
-        wider += count_cells(_where(m, i, step)) - count_cells(_where(m, j, step))
-    listed, other = (j, i) if wider > 0 else (i, j)
     m.nodes += 10
-    return _fill_table(m, PAIRS, listed, other, first - 1, last, last)
+    return _fill_table(m, PAIRS, i, j, first - 1, last, last)
 
 
 @compiled
@@ -133,7 +122,7 @@ def fill_pair(m, i, j):
     """Fill the table of a pair that can finish, if it holds other excesses; False if the two never meet."""
     pair, last = pair_index(i, j), _last_meeting(m, i, j)
     m.meets[pair] = last > 0
-    key = ((m.stamp * 2 + m.strict) * LEVELS + m.excess[i]) * LEVELS + m.excess[j]
+    key = (m.stamp * LEVELS + m.excess[i]) * LEVELS + m.excess[j]
     if last > 0 and m.table_keys[pair] != key:
         m.table_keys[pair] = key
         _fill_table(m, pair, i, j, 0, last, max(allowed_cost(m, i), allowed_cost(m, j)))

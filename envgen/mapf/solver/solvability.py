@@ -1,7 +1,7 @@
 """Whether a group of agents can reach its goals at all: a search by moves of one agent, compiled."""
 
 from envgen.mapf.compiled import compiled
-from envgen.mapf.solver.component import link_cells
+from envgen.mapf.solver.bitboard import either, flood, is_empty, lowest, neighbours, only, without
 from envgen.mapf.solver.memory import CELLS, ENTRIES, FOUND, FULL, GIVEN_UP, NOT_FOUND
 from envgen.mapf.solver.positions import clear, next_bucket, pack_states, pop, push, slot_of, unpack_states
 
@@ -18,12 +18,36 @@ def prove_solvable(m, steps):
     while first; where that leaves it open, every two, every three and so on, since a few agents that cannot
     pass each other are found far sooner without the others.
     """
-    link_cells(m)
+    _link_cells(m)
     slots, result = FEW_SLOTS, FULL
     while result == FULL and slots <= ENTRIES:
         result = _prove(m, steps, slots)
         slots *= 16
     return result
+
+
+@compiled
+def _link_cells(m):
+    """Link the cells of the component, and measure every agent's distances."""
+    rest = flood(m, m.goals[0])
+    while not is_empty(rest):
+        cell = lowest(rest)
+        rest, near = without(rest, only(cell)), neighbours(m, only(cell))
+        m.degree[cell] = 0
+        while not is_empty(near):
+            m.near[cell, m.degree[cell]] = lowest(near)
+            near = without(near, only(lowest(near)))
+            m.degree[cell] += 1
+    for agent in range(m.agents):
+        layer, steps = only(m.goals[agent]), 0
+        seen = layer
+        while not is_empty(layer):
+            rest = layer
+            while not is_empty(rest):
+                m.moves_to_goal[agent, lowest(rest)] = steps
+                rest = without(rest, only(lowest(rest)))
+            layer, steps = without(neighbours(m, layer), seen), steps + 1
+            seen = either(seen, layer)
 
 
 @compiled

@@ -23,18 +23,11 @@ BY_SIZE, TREE_ONLY, JOINT_ONLY = -1, 100_000_000, 0
 _log = logging.getLogger("envwright.solver")
 
 
-def solve(problem: Problem) -> Solution | None:
+def solve_many(problems: Sequence[Problem], tree_nodes: int = BY_SIZE) -> list[Solution | None]:
     """The plan with the least sum of costs and, among those, the fewest waits; None if there is no plan.
 
-    The plan is the same on every machine. Raises SolverError if a proof would take more than a gigabyte.
-    """
-    return solve_many([problem])[0]
-
-
-def solve_many(problems: Sequence[Problem], tree_nodes: int = BY_SIZE) -> list[Solution | None]:
-    """`solve` for many problems at once, which is many times faster than one by one.
-
-    Costs and waits are the same for any `tree_nodes`; plans may differ.
+    Plans are the same on every machine; other `tree_nodes` may give other plans of equal costs and waits.
+    Raises SolverError if a proof would take more than a gigabyte.
     """
     solutions: list[Solution | None] = []
     for first in range(0, len(problems), BATCH):
@@ -52,7 +45,7 @@ def solve_many(problems: Sequence[Problem], tree_nodes: int = BY_SIZE) -> list[S
 
 
 def solve_boards(boards: Boards, tree_nodes: int = BY_SIZE) -> Answers:
-    """Solve boards; the status of one that stays undecided is negative, as `solve` says."""
+    """Solve boards; the status of one that stays undecided is negative."""
     from envgen.mapf.solver.kernel import solve_batch
 
     count = len(boards.agents)
