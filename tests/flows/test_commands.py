@@ -85,7 +85,10 @@ PRESETS = [  # one of a kind; all mistakes are in tests/infra
     ("compare micro --engineers randm", "did you mean 'random'"),
     ("compare micro --seeds 0,-1", "seeds.1: Input should be greater than or equal to 0 (got '-1')"),
     ("benchmark ./nowhere", "./nowhere: no checkpoint there"),
-    ("benchmark http://host/v1?key=abc#m", "expected an address without user, password, query or fragment"),
+    (
+        "benchmark http://host/v1?key=abc#m",
+        "expected an address as http://localhost:8000/v1, without user, password, query or",
+    ),
     ("benchmark tiny --max-model-len 4096", "max_model_len: 4096 is read by the backend vllm only"),
     ("benchmark http://localhost:1/v1#m --backend vllm", "backend: is read where a model is run here"),
 ]

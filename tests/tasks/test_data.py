@@ -14,7 +14,7 @@ from infra.runs.run import Run
 from infra.runs.steps import StepRecord, read_record
 from tasks.data import generate, make_validation
 
-TWO_AGENTS = "98a3977ad05df5e7d45bcf33d39a341765a0ad7166530228a642c92362b82c9a"
+TWO_AGENTS = "54e91929ba37d5c19de5a8060b1ee086588ef0d09290460fde1ac51abfb662b9"
 """Key of the validation set of the preset micro."""
 
 

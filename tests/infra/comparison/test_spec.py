@@ -55,9 +55,7 @@ def test_an_arm_has_the_engineer_that_it_names_or_is_named_after_and_what_it_set
     assert {preset.test is not None for preset in presets.values()} == {True}, "a test set by default"
 
 
-def test_an_arm_is_a_function_beside_its_file_and_a_changed_one_is_another_arm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_arm_is_a_function_beside_its_file_and_a_changed_one_is_another_arm(tmp_path: Path):
     code = tmp_path / "mine.py"
     code.write_text("def propose(context, step=1):\n    return {}\n")
     arms = {"fixed": {}, "mine": {"engineer": "./mine.py:propose"}}
@@ -67,7 +65,7 @@ def test_an_arm_is_a_function_beside_its_file_and_a_changed_one_is_another_arm(
     file, _ = short_form("micro", ["fixed", f"{code}:propose"], [0])
     assert [*file.arms] == ["fixed", "mine"]
     code.write_text(code.read_text() + "# another\n")
-    monkeypatch.setattr(function, "_FUNCTIONS", {})  # another process
+    function.function_engineer.cache_clear()  # another process
     with pytest.raises(EnvwrightError, match=f"{code} changed since the run began; put it back"):
         load_preset(preset.model_dump_json())
 
