@@ -281,12 +281,15 @@ def _log_until(client: MlflowClient, run: Run, stage: int, root: Ids) -> None:
 def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: Ids | None) -> Ids:
     """Log the evaluation of the base policy, or a complete stage, all but the digest of its manifest."""
     ids, folder = _stage_run(client, run, number, root), run.folder(number)
-    rates = _rates(run.preset.space, run.read(files.BREAKDOWN, number))
+    space, test = run.preset.space, run.test_breakdown(number)
+    rates = _rates(space, run.read(files.BREAKDOWN, number))
+    tested = {f"test/{name}": rate for name, rate in _rates(space, test).items()} if test else {}
     validation = _dataset(run, files.VALIDATION, f"{run.preset.name}-validation")
     with mlflow.start_run(run_id=ids.run):
         if not ids.model:
             ids = _write_ids(folder, ids, model=_model(run, number, root.experiment, parent))
         mlflow.log_metrics(rates, step=number + 1, model_id=ids.model, dataset=validation)
+        mlflow.log_metrics(tested, step=number + 1, model_id=ids.model)
         mlflow.log_input(validation, "validation")
         if parent:
             data = _dataset(run, files.TRAIN_DATA, f"{run.name}-{folder.name}", number)
@@ -298,7 +301,8 @@ def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: I
         _log_points(client, ids.run, points, only_new=True)
         for file in _ARTIFACTS:
             client.log_artifact(ids.run, str(run.path(file, number)))
-    _log_points(client, root.run, {name: [(number + 1, rate)] for name, rate in rates.items()}, only_new=True)
+    whole = {name: [(number + 1, rate)] for name, rate in (rates | tested).items()}
+    _log_points(client, root.run, whole, only_new=True)
     client.set_terminated(ids.run)
     return ids
 

@@ -7,7 +7,6 @@ from prefect import task
 
 from engineer.gate import BASE_POLICY
 from engineer.spec import short_name
-from envgen.breakdown import Breakdown
 from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
 from infra.config.versions import code_version, library_versions, machine
@@ -17,7 +16,6 @@ from infra.runs.files import File
 from infra.runs.run import Run
 from infra.runs.steps import read_records
 from policy.evaluation import gains
-from policy.rollouts import breakdown_of
 from tasks.run import lost, task_options
 
 
@@ -95,7 +93,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         context=preset.engineer.context,
         seed=preset.seed,
         start=run.read(files.BREAKDOWN, BASE_POLICY),
-        test_start=_test_breakdown(run, BASE_POLICY),
+        test_start=run.test_breakdown(BASE_POLICY),
         start_seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
         start_tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
         stages=(*decided, _stage_result(run, number)),
@@ -111,13 +109,6 @@ def _tokens(run: Run, file: File[Any], stage: int) -> int:
     return sum(rollout.completion_tokens or 0 for rollout in run.read(file, stage))
 
 
-def _test_breakdown(run: Run, stage: int) -> Breakdown | None:
-    preset = run.preset
-    if not preset.test:
-        return None
-    return breakdown_of(preset.task, run.read(files.TEST_ROLLOUTS, stage), preset.evaluation.samples)
-
-
 def _stage_result(run: Run, stage: int) -> StageResult:
     made, rollouts = run.read(files.MANIFEST, stage), run.read(files.ROLLOUTS, stage)
     samples = run.preset.evaluation.samples
@@ -129,7 +120,7 @@ def _stage_result(run: Run, stage: int) -> StageResult:
         config=run.read(files.CONFIG, stage),
         training=_training(run, stage),
         breakdown=run.read(files.BREAKDOWN, stage),
-        test=_test_breakdown(run, stage),
+        test=run.test_breakdown(stage),
         valid_gain=valid,
         optimal_gain=optimal,
         designed_valid_gain=designed[0],

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from engineer.engineers.registry import asks
 from engineer.gate import BASE_POLICY
 from engineer.spec import short_name
+from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.errors import RunDirectoryError
@@ -22,6 +23,7 @@ from infra.runs.steps import Stored, policy_identity, read_record
 from policy.checkpoints import check_hub, hub_folder, resolve_model
 from policy.grpo.launch import process_count
 from policy.grpo.train_spec import CHECKPOINT, deciding_options
+from policy.rollouts import breakdown_of
 
 T = TypeVar("T")
 FREE_FIELDS = {"stages", "description", "approval", "unsolved", "engineer.on_failure", "engineer.sha256"}
@@ -72,6 +74,13 @@ class Run(Frozen):
     def read(self, file: File[T], stage: int | None = None) -> T:
         """Return what a file holds; RunDirectoryError if it is missing, damaged or changed by hand."""
         return file.read(self.path(file, stage))
+
+    def test_breakdown(self, stage: int) -> Breakdown | None:
+        """Return the counts of a stage's policy on the test set; None without one."""
+        preset = self.preset
+        if not preset.test:
+            return None
+        return breakdown_of(preset.task, self.read(files.TEST_ROLLOUTS, stage), preset.evaluation.samples)
 
     def digest(self, file: File[Any], stage: int | None = None) -> str:
         """Return the SHA-256 of a file."""

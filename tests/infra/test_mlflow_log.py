@@ -12,10 +12,10 @@ from mlflow.entities import Run as MlflowRun
 
 from envgen.errors import ChildError
 from infra import mlflow_log
-from infra.config.preset import Preset
+from infra.config.preset import Preset, load_preset
 from infra.config.settings import Settings
 from infra.mlflow_log import is_logged, log_stages
-from infra.runs.files import MANIFEST, TRAIN_DATA
+from infra.runs.files import MANIFEST, ROLLOUTS, TEST_ROLLOUTS, TRAIN_DATA
 from infra.runs.run import Run
 from tasks.record import TrainingProgress, record_stages, record_start, recorded
 from tasks.run import Throttle
@@ -115,6 +115,19 @@ def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_s
     monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
     log_stages(run, 1)
     assert len(logged_runs(MlflowClient(other), "chain")) == 4
+
+
+def test_rates_on_the_test_set_are_logged_beside_those_of_the_validation_set(
+    client: MlflowClient, tmp_path: Path
+):
+    tested = load_preset("micro", {"name": "tested", "test": {"instances": 1}})
+    run = finished_run(tmp_path / "runs" / "tested", (3, 5, 7), tested)
+    for stage, other in ((-1, 1), (0, -1), (1, 0)):
+        run.write(TEST_ROLLOUTS, run.read(ROLLOUTS, other), stage, tested.prompt_style, tested.environment)
+    log_stages(run, 1)
+    root = logged_runs(client, "tested")[None]
+    assert points(client, root, "test/valid") == [(0, 0.7), (1, 0.3), (2, 0.5)]
+    assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
 
 
 def statuses(client: MlflowClient, name: str) -> list[str]:
