@@ -91,9 +91,10 @@ NAMED = {"V1": "F", "V2": "FG", "V3": "FGHD", "V4": "FGH", "V5": "FGHS", "V6": "
 def letters_of(context: str) -> str:
     """Return the letters of a context, as `FGHT` or `V6`; ValueError if it is none."""
     letters = NAMED.get(context, context)
-    if not letters or len(set(letters)) < len(letters) or not set(letters) <= {*MODULES, "D"}:
+    strange = len(set(letters)) < len(letters) or not set(letters) <= {*MODULES, "D"}
+    if not letters or strange or ("D" in letters and "H" not in letters):
         raise ValueError(
             f"context {context[:40]!r}: expected one of {', '.join(NAMED)}, or some of the letters"
-            f" {''.join(MODULES)}D, each once"
+            f" {''.join(MODULES)}D, each once, D with H"
         )
     return letters
