@@ -118,7 +118,7 @@ def test_hostile_answers_get_a_category(products: ModuleEnvironment, text: str) 
 
 
 GENERATORS = (
-    ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 0.5 s"),
+    ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 2 s"),
     ("import os; os._exit(7)", "ended with exit code 7"),
     ("x = bytearray(1 << 40)", r"MemoryError: +\(made.py, line \d+, in generate\)"),
     ("return 'What?', 5", "its answer is 5; expected a text"),
@@ -136,7 +136,7 @@ def test_a_generator_that_fails_is_named_with_the_seed_and_may_print(tmp_path: P
     )
     prints = "    print('hello', flush=True)\n    import os; os.write(2, b'x')\n"
     environment = changed(
-        tmp_path, (GENERATE, f"{prints}    draw = rng.random()\n{cases}{GENERATE}"), seconds=0.5
+        tmp_path, (GENERATE, f"{prints}    draw = rng.random()\n{cases}{GENERATE}"), seconds=2
     )
     for seed, (_, problem) in enumerate(GENERATORS):
         with pytest.raises(ConfigError, match=problem) as caught:
@@ -146,7 +146,7 @@ def test_a_generator_that_fails_is_named_with_the_seed_and_may_print(tmp_path: P
 
 
 SCORERS = (
-    ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 0.5 s"),
+    ("import re; re.match('(a*)*b', 'a' * 40)", "no answer within 2 s"),
     ("import os; os.kill(os.getpid(), 11)", "killed by SIGSEGV"),
     ("raise ValueError('what')", "ValueError: what (made.py, line"),
     ("import sys; sys.exit(3)", "SystemExit: 3"),
