@@ -14,7 +14,7 @@ SMALLER = {
     "envwright run tiny-puzzles": f"{FEW} --stages 1",
     "envwright run tiny --name": f"{FEW} --stages 2",
     "envwright run tiny --engineer": f"{FEW} --stages 2",
-    "envwright run ./riddles.yaml": "--set epochs=1 --set validation.instances=2 --stages 1",
+    "envwright run ./riddles.yaml": "--stages 1",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
     "envwright approve decided": "--yes",
