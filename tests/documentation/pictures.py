@@ -24,10 +24,10 @@ from infra.mlflow_log import view_address
 DOCS, WORK = ROOT / "docs", ROOT / "build" / "pictures"
 RUNS = WORK / "runs"
 DEMO = "tiny-checkpoint-V6W-s0"
-VARIANTS = ("fixed", "random", "checkpoint-V6W")
+VARIANTS = ("fixed", "checkpoint-V6W")
 COMPARISON = (
-    *("compare", "tiny", "--engineers", "fixed,random,checkpoint", "--seeds", "0", "--stages", "2"),
-    *("--name", "engineers", "--set", "instances=128", "--set", "validation.instances=5"),
+    *("compare", "tiny", "--engineers", "fixed,checkpoint", "--seeds", "0,1,2"),
+    *("--jobs", "2", "--name", "engineers"),
 )
 ASKED = "asked"
 SECTIONS = ("rates", "strata", "environments", "engineer", "failures", "gallery")
