@@ -188,7 +188,9 @@ def _stages(run: Run) -> CurriculumResults:
                 test = make_test(run, None, validation)
                 evaluate_test(run, BASE_POLICY, run.model(BASE_POLICY), test)
         if not number and preset.default_config is None:
-            config, _ = run.possible(0, config)
+            config, changes = run.possible(0, config)
+            for change in changes:
+                log.info("random start: %s", change)
         first = "" if number else ", default config"
         log.info("stage %d (%d of %d)%s", number, number + 1, preset.stages, first)
         results, places = stage(run, number, config, validation, run.parent(number), label, test)

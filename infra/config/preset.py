@@ -153,23 +153,22 @@ class Preset(Frozen, use_attribute_docstrings=True):
 
     @property
     def start_config(self) -> EnvConfig:
-        """The config of stage 0; ConfigError or SamplingError if it cannot be drawn, or none of `START_DRAWS`
-        random ones."""
+        """The config of stage 0; ConfigError if none of `START_DRAWS` random ones can be drawn."""
         if self.default_config:
-            self._check_start(self.default_config)
             return self.default_config
         rng, error = generator(self.seed, "start"), None
         for _ in range(START_DRAWS):
             config = Random().draw(self.space, rng)
             try:
-                self._check_start(config)
+                self.check_start(config)
                 return config
             except (ConfigError, SamplingError) as reason:
                 error = reason
         problem = f"none of {START_DRAWS} random configs can be drawn; of the last: {error}"
         raise ConfigError(f"default_config: {problem}") from error
 
-    def _check_start(self, config: EnvConfig) -> None:
+    def check_start(self, config: EnvConfig) -> None:
+        """Raise SamplingError or ConfigError if the instances of a config cannot be drawn for stage 0."""
         self.task.check(config, self.instances)
         check_capacity(self.task, self.validation, self.test, config, self.instances)
 
@@ -245,7 +244,7 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
             parts += preset.test.like(preset.validation).parts(preset.space, "test")
         for _, config, count in parts:
             preset.task.check(config, count)
-        _ = preset.start_config
+        preset.check_start(preset.start_config)
         preset.check_lengths()
         if is_simulated(preset.model) and asks(preset.engineer.name):
             raise ConfigError(
