@@ -123,7 +123,7 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
     told(server, new["id"], "COMPLETED")
     error = third.exception(60)
     assert isinstance(error, RunDirectoryError)
-    assert "ENVWRIGHT_RUNS" in str(error), "a worker that wrote elsewhere is told from one that failed"
+    assert "ENVWRIGHT_RUNS" in str(error), "the error names the setting that differs on the worker"
 
 
 def test_without_a_deployment_of_the_preset_the_curricula_run_here(

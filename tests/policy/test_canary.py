@@ -67,5 +67,5 @@ def test_a_training_that_cannot_go_on_tells_the_reason_and_what_to_change(
     spec = train_spec(tmp_path, draw_instances(1), per_device_train_batch_size=4, use_vllm=True)
     with pytest.raises(type(error)):
         training.main(spec)
-    told = json.loads(capsys.readouterr().out.removeprefix(PROGRESS))
-    assert re.search(words, told[PROBLEM])
+    entry = json.loads(capsys.readouterr().out.removeprefix(PROGRESS))
+    assert re.search(words, entry[PROBLEM])
