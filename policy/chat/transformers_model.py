@@ -81,9 +81,13 @@ class TransformersModel:
         encoded = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
         longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
+            room = self.limit - longest
+            remedy = (
+                f"lower max_tokens to {room}" if room > 0 else "shorten the prompt or choose another model"
+            )
             raise ModelError(
                 f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} "
-                f"exceed the model's {self.limit}; lower max_tokens"
+                f"exceed the model's {self.limit}; {remedy}"
             )
         return [
             Question(index, tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0)

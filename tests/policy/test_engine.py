@@ -58,7 +58,7 @@ def test_a_child_answers_like_a_model_here_and_is_replaced_after_an_error(
     assert whole == here.complete(QUESTIONS, GREEDY)
     assert [len(new) for new in batches] == [3, 1]
     assert engine.complete([], GREEDY) == []
-    with pytest.raises(ModelError, match="lower max_tokens"):
+    with pytest.raises(ModelError, match="shorten the prompt"):
         engine.complete([ask("x" * 5_000)], Sampling(max_tokens=8))
 
     def interrupt(new: Mapping[int, Completion]) -> None:

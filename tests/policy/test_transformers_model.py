@@ -63,8 +63,10 @@ def test_a_token_is_drawn_with_its_probability_at_the_temperature_in_the_nucleus
 def test_an_answer_cut_off_by_the_limit_says_so_and_a_prompt_that_does_not_fit_is_refused(model):
     [cut] = model.complete([QUESTIONS[0]], Sampling(max_tokens=2))
     assert (cut.finish_reason, cut.completion_tokens) == ("length", 2)
-    with pytest.raises(ModelError, match="lower max_tokens"):
+    with pytest.raises(ModelError, match="shorten the prompt"):
         model.complete([ask("x" * 5_000)], Sampling(max_tokens=8))
+    with pytest.raises(ModelError, match=r"lower max_tokens to \d+$"):
+        model.complete([QUESTIONS[0]], Sampling(max_tokens=5_000))
 
 
 def test_even_random_weights_answer_in_the_schema(model):
