@@ -177,9 +177,11 @@ def costs(results: ComparisonResults) -> pd.DataFrame:
             share(arm.no_signal or 0.0),
             arm.undone,
         ]
-        rows.append([arm.label, designs(arm), *(numbers or [None] * 6)])
+        rows.append([arm.label, designs(arm), *(numbers or [None] * 6), arm.speed and str(arm.speed)])
     columns = ["training tokens", "training time", "engineer tokens", "engineer time"]
-    return frame(["arm", "designs used", *columns, "groups without signal", "stages undone"], rows)
+    columns += ["groups without signal", "stages undone"]
+    columns += [f"tokens to {base}'s end" for base in results.baselines[:1]]
+    return frame(["arm", "designs used", *columns], [row[: len(columns) + 2] for row in rows])
 
 
 def strata_of_arms(results: ComparisonResults) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
 from infra.comparison.results import FRONTIER, ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
 from infra.comparison.spec import ComparisonSpec
+from infra.comparison.speed import speed
 from infra.config.preset import Preset
 from infra.results import Made, StageResult
 from policy.chat.contract import token_sum
@@ -44,6 +45,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     complete = [run for of_arm in runs.values() for run in of_arm.values()]
     strata = _by_difficulty(complete, space.names)
     figures = _Figures(complete, strata, bool(space.best), spec.base.evaluation.samples)
+    base = runs[file.baseline_arms[0]] if file.baseline_arms else {}
     pairs = [pair for names in spec.pairs if (pair := figures.pair(*names, runs))]
     return ComparisonResults(
         comparison=spec.name,
@@ -58,7 +60,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         primary=file.primary,
         registrations=spec.registrations,
         arms=tuple(
-            _arm(label, _written(_engineer(spec.presets[label]) | arm.set), runs[label], figures)
+            _arm(label, _written(_engineer(spec.presets[label]) | arm.set), runs[label], base, figures)
             for label, arm in file.arms.items()
         ),
         children=tuple(children),
@@ -160,8 +162,8 @@ def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
     ]
 
 
-def _arm(label: str, changes: dict[str, str], runs: Runs, figures: _Figures) -> ArmResult:
-    """Return the figures of an arm over its seeds."""
+def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _Figures) -> ArmResult:
+    """Return the figures of an arm over its seeds; `base` are the runs of the first baseline."""
     if not runs:
         return ArmResult(label=label, changes=changes)
     of_seeds = list(runs.values())
@@ -175,6 +177,7 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, figures: _Figures) -> 
     reached = [name for name in figures.strata if strata[name].value >= FRONTIER]
     curve = np.stack([run.test.outcomes["valid"][run.in_force] for run in of_seeds], axis=1)
     stages = [stage for run in of_seeds for stage in run.results.stages]
+    both = [(run, base[seed]) for seed, run in runs.items() if seed in base]
     # The last stage proposes a config that nothing is trained on.
     designed = [stage for run in of_seeds for stage in run.results.stages[:-1] if not stage.overruled]
     return ArmResult(
@@ -192,6 +195,7 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, figures: _Figures) -> 
         undone=sum(stage.overruled for stage in stages),
         no_signal=float(np.mean([stage.training.zero_variance_share for stage in stages])),
         spent=_spent(stages, len(of_seeds)),
+        speed=speed(*zip(*both, strict=True)) if both else None,
     )
 
 

@@ -8,6 +8,7 @@ from envgen.estimates import Difference, Rate
 from envgen.files import read_model
 from envgen.frozen import Frozen
 from infra.comparison.file import Registration
+from infra.comparison.speed import Speed
 from infra.results import Made
 
 Figure = str
@@ -87,6 +88,8 @@ class ArmResult(Frozen):
     no_signal: float | None = None
     """Share of the groups of training without signal, mean over stages and seeds."""
     spent: Spent | None = None
+    speed: Speed | None = None
+    """How soon it gets where the first baseline ends, over the seeds that both finished."""
 
 
 class ComparisonResults(Frozen):

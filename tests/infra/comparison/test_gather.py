@@ -108,6 +108,7 @@ def test_what_a_run_spent_is_a_mean_over_its_seeds(results: ComparisonResults):
     assert spent
     assert (spent.training_tokens, spent.training_seconds) == (30, 120)
     assert (spent.engineer_tokens, spent.engineer_seconds) == (84, 4)
+    assert str(results.arms[0].speed) == "75\u00a0%", "of seed 1, the only one that fixed has finished"
     assert results.arms[0].no_signal is not None
     assert results.arms[0].shares[0] == pytest.approx({"3": 0.5, "4": 0.5})
 
