@@ -15,6 +15,7 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class VllmEngine(Engine):
             module = "policy.chat.vllm_server"
             self._child = start_child(module, command, environment, python=self._python, **streams)
         deadline = time.monotonic() + START_SECONDS
-        while not _healthy(port):
+        while not is_healthy(f"http://127.0.0.1:{port}"):
             if self._child.poll() is not None or time.monotonic() > deadline:
                 self.close()
                 lines = self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:]
@@ -131,9 +132,10 @@ def arguments(model: str, config: EngineConfig) -> list[str]:
     return [*(word for pair in pairs for word in pair), *flags]
 
 
-def _healthy(port: int) -> bool:
-    with suppress(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+def is_healthy(address: str) -> bool:
+    """Whether a vLLM server answers there."""
+    with suppress(OSError, ValueError, HTTPException):
+        urllib.request.urlopen(f"{address}/health", timeout=5).close()
         return True
     return False
 

@@ -3,19 +3,26 @@
 Imports without torch.
 """
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from envgen.errors import ConfigError, DataError, ModelError, install
 from envgen.yaml_files import read_yaml
+from policy.chat.vllm_server import is_healthy
 from policy.child import vllm_python
 from policy.devices import VISIBLE, visible_devices
 from policy.grpo.train_spec import TrainingSettings
 
 LAUNCH = Path(__file__).parent / "accelerate"
 """Shipped configs of `accelerate launch`."""
+_SERVED = "vllm_server_base_url", "vllm_server_host", "vllm_server_port"
+_COLOCATED = "vllm_enable_sleep_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size"
+"""Options that are read in `trl.vllm_mode` colocate only; the others in mode server only."""
+_HERE = "localhost", "127.0.0.1", "0.0.0.0", "::1"
 
 
 def checkpoint_form(settings: TrainingSettings) -> str:
@@ -104,22 +111,30 @@ def missing_packages(trl: dict[str, Any]) -> list[str]:
 
 
 def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
-    """ConfigError if training could not begin here for lack of a package or of GPUs, which are counted on
-    Linux only; before time is spent on evaluating the base policy."""
+    """ConfigError if training could not begin here for lack of a package, a vLLM server or GPUs, which are
+    counted on Linux only; before time is spent on evaluating the base policy."""
     if trl.get("use_vllm"):
         try:
             vllm_python()
         except ModelError as error:
             raise ConfigError(f"trl.use_vllm: {error}") from None
+    if (server := server_address(trl)) and not is_healthy(server.rstrip("/")):
+        raise ConfigError(
+            f"trl.vllm_mode: server, but none answers at {server}; start `trl vllm-serve` on GPUs that do not"
+            " train, and wait until it serves"
+        )
     if missing := missing_packages(trl):
         raise ConfigError("; ".join(missing))
     if sys.platform != "linux":
         return
     needed, there = dict[str, int](), len(visible_devices())
-    if trl.get("use_vllm") and trl.get("vllm_mode", "colocate") == "colocate":
+    if trl.get("use_vllm") and not server:
         needed["trl.use_vllm"] = 1
     if training.launch is not None and not _fields(training.launch).get("use_cpu", False):
-        needed[f"training.launch {training.launch}"] = process_count(training)
+        # A server on this machine needs a GPU that no process trains on, unless this process does not see it.
+        beside = urlsplit(server).hostname in _HERE and VISIBLE not in os.environ
+        setting = f"training.launch {training.launch}{' beside the vLLM server' if beside else ''}"
+        needed[setting] = process_count(training) + beside
     for setting, count in needed.items():
         if there < count:
             raise ConfigError(
@@ -127,6 +142,27 @@ def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
                 f" (/dev/nvidia*, {VISIBLE}); run it on a machine with that many, as by a worker of a pool"
                 " there, or change the setting"
             )
+
+
+def server_address(trl: dict[str, Any]) -> str:
+    """Return the address of the vLLM server that generates in training; empty without one.
+
+    ConfigError if no address is given, or two are, or vLLM would not read an option in its mode.
+    """
+    mode, base, host = (trl.get(f"vllm_{name}") for name in ("mode", "server_base_url", "server_host"))
+    if not trl.get("use_vllm"):
+        return ""
+    for name in _COLOCATED if mode == "server" else _SERVED:
+        if name in trl:
+            raise ConfigError(f"trl.{name}: is not read in trl.vllm_mode {mode or 'colocate'}; remove it")
+    if mode == "server" and bool(base) == bool(host):
+        problem = (
+            "conflicts with trl.vllm_server_host; remove one"
+            if base
+            else ("is missing; give the address of the vLLM server, as http://localhost:8000")
+        )
+        raise ConfigError(f"trl.vllm_server_base_url: {problem}")
+    return base or (f"http://{host}:{trl.get('vllm_server_port', 8000)}" if host else "")
 
 
 def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import sys
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -245,5 +246,38 @@ def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
     with pytest.raises(ConfigError, match=r"training\.launch fsdp2: needs 4 GPUs, and 2 can be seen here"):
         check_machine(colocated, TrainingSettings(launch="fsdp2", processes=4))
     check_machine(colocated, TrainingSettings(launch="ddp", processes=2))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    check_machine(colocated | {"vllm_mode": "server"}, TrainingSettings(launch="cpu"))
+
+
+SERVED = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": "http://localhost:8000"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
+@pytest.mark.parametrize(
+    ("options", "processes", "visible", "said"),
+    [
+        ({}, 6, None, ""),
+        ({}, 6, "0,1,2,3,4,5", ""),
+        ({"vllm_server_base_url": None, "vllm_server_host": "localhost"}, 6, None, ""),
+        ({}, 8, None, "training.launch fsdp2 beside the vLLM server: needs 9 GPUs, and 8 can be seen here"),
+        ({}, 6, "0,1", "training.launch fsdp2: needs 6 GPUs, and 2 can be seen here"),
+        ({"vllm_server_base_url": None}, 6, None, "trl.vllm_server_base_url: is missing; give the address"),
+        ({"vllm_server_host": "x"}, 6, None, "trl.vllm_server_base_url: conflicts with trl.vllm_server_host"),
+        ({"vllm_server_base_url": "http://localhost:1"}, 6, None, "server, but none answers at http://local"),
+        ({"vllm_enable_sleep_mode": True}, 6, None, "vllm_enable_sleep_mode: is not read in trl.vllm_mode"),
+        ({"vllm_mode": "colocate"}, 8, None, "vllm_server_base_url: is not read in trl.vllm_mode colocate"),
+    ],
+)
+def test_a_vllm_server_needs_one_address_an_answer_and_a_gpu_that_no_process_trains_on(
+    monkeypatch: pytest.MonkeyPatch, options: dict, processes: int, visible: str | None, said: str
+):
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
+    monkeypatch.setattr("policy.grpo.launch.is_healthy", lambda address: address == "http://localhost:8000")
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        monkeypatch.setattr("policy.grpo.launch.visible_devices", lambda: [*"01234567"])
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    options = {name: value for name, value in (SERVED | options).items() if value is not None}
+    training = TrainingSettings(launch="fsdp2", processes=processes)
+    with nullcontext() if not said else pytest.raises(ConfigError, match=re.escape(said)):
+        check_machine(options, training)
