@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from engineer.spec import short_name
-from envgen.errors import ChildError
+from envgen.errors import ChildError, ConfigError
 from envgen.terminal import console, say
 from envgen.yaml_files import dump_yaml
 from flows.commands.options import takes_options
@@ -19,8 +19,9 @@ from infra.config.settings import Settings, run_name
 from infra.runs.files import REPORT
 from infra.runs.next_config import must_ask
 from infra.runs.run import checked_run, training_was_checked
-from policy.checkpoints import check_hub, resolve_model
-from policy.grpo.launch import missing_packages
+from infra.training_time import stages_of, training_seconds, training_time
+from policy.checkpoints import check_hub, is_simulated, resolve_model
+from policy.grpo.launch import check_machine
 
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
 DryRun = Annotated[
@@ -67,6 +68,7 @@ def run(
         f"[bold]{name}[/bold]: preset {resolved.name}, engineer {short_name(resolved.engineer.name)}, context"
         f" {resolved.engineer.context}, {resolved.stages} stages"
     )
+    say(training_time([(resolved, resolved.stages)]))
     check_hub(run.preset.model)
     start_orchestrator()
     from flows.commands.tables import rates_table
@@ -89,14 +91,16 @@ def run(
 
 
 def _show_dry_run(preset: Preset, json_: bool = False) -> None:
-    """Print the preset, what the installed TRL makes of its options, and the length of its prompts.
+    """Print the preset, what the installed TRL makes of its options, the length of its prompts, how long
+    training takes, and what this machine lacks.
 
     ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
     """
     resolve_model(preset.model)
     plan = preset.plan()
     if json_:
-        return print_json({"preset": preset, "training": plan})
+        seconds = training_seconds([(preset, preset.stages)])
+        return print_json({"preset": preset, "training": plan, "training_seconds": seconds})
     lines = [dump_yaml(preset.model_dump(mode="json"))]
     if plan is not None:
         lines.append(
@@ -105,7 +109,12 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
         )
     if (tokens := preset.prompt_tokens()) is not None:
         lines.append(f"the longest prompt has {tokens} tokens")
-    lines += missing_packages(preset.trl)
+    lines.append(training_time([(preset, preset.stages)]))
+    if not is_simulated(preset.model):
+        try:
+            check_machine(preset.trl, preset.training)
+        except ConfigError as error:
+            lines.append(f"not here: {error}")
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -123,7 +132,11 @@ def compare(
     jobs: Jobs = None,
     name: Name = "",
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what difference these seeds and instances can show, and stop.")
+        bool,
+        typer.Option(
+            "--plan",
+            help="Say what difference these seeds and instances can show, how long training takes, and stop.",
+        ),
     ] = False,
     json_: JSON = False,
 ) -> None:
@@ -145,7 +158,10 @@ def compare(
     if plan:
         from flows.commands.tables import plan_table
 
-        return console.print(plan_table(spec))
+        console.print(plan_table(spec))
+    say(training_time(stages_of(spec)))
+    if plan:
+        return
     check_hub(spec.base.model)
     start_orchestrator()
     from flows.commands.tables import comparison_table
