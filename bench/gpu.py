@@ -57,7 +57,7 @@ def shape_steps(name: str, lengths: list[int], rehearse: bool) -> list[dict[str,
     preset = load_preset(name)
     shape = SHAPES[name.removesuffix("-lora")]
     if rehearse:
-        small = {"vocab_size": 1000, "head_dim": 8, "num_attention_heads": 8}
+        small = {"vocab_size": 2000, "head_dim": 8, "num_attention_heads": 8}
         shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, **small}
     config = AutoConfig.for_model("qwen3", **{"num_attention_heads": 16, **COMMON, **shape})
     dtype = getattr(torch, str(preset.training.dtype))
@@ -135,6 +135,7 @@ def _step(preset: Any, model: Any, tokenizer: Any, length: int) -> dict[str, Any
             peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
             resume=None,
             settings=preset.training,
+            failed=[],
         )
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
@@ -191,7 +192,8 @@ def shapes(presets: list[str], lengths: list[int], rehearse: bool) -> list[dict[
     for name in presets:
         command = [sys.executable, __file__, "--child", name, json.dumps(lengths), str(int(rehearse))]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        rows += json.loads((done.stdout.splitlines() or ["[]"])[-1]) if done.returncode == 0 else []
+        failed = [{"preset": name, "problem": f"exit code {done.returncode}"}]
+        rows += failed if done.returncode else json.loads(done.stdout.splitlines()[-1])
     return rows
 
 
@@ -269,6 +271,9 @@ def main() -> None:
             print(*results[part], sep="\n")
         print(f"{part}: {time.perf_counter() - begin:.0f} s\n", flush=True)
         arguments.out.write_text(json.dumps(results, indent=1))
+    problems = {row.get("problem", "out of memory") for row in results.get("shapes", ())}
+    if broken := problems - {"out of memory"}:
+        sys.exit(f"shapes: {'; '.join(sorted(broken))}")
 
 
 if __name__ == "__main__":
