@@ -149,20 +149,17 @@ def server_address(trl: dict[str, Any]) -> str:
 
     ConfigError if no address is given, or two are, or vLLM would not read an option in its mode.
     """
-    mode, base, host = (trl.get(f"vllm_{name}") for name in ("mode", "server_base_url", "server_host"))
+    mode, (base, host, port) = trl.get("vllm_mode", "colocate"), map(trl.get, _SERVED)
     if not trl.get("use_vllm"):
         return ""
     for name in _COLOCATED if mode == "server" else _SERVED:
         if name in trl:
-            raise ConfigError(f"trl.{name}: is not read in trl.vllm_mode {mode or 'colocate'}; remove it")
-    if mode == "server" and bool(base) == bool(host):
-        problem = (
-            "conflicts with trl.vllm_server_host; remove one"
-            if base
-            else ("is missing; give the address of the vLLM server, as http://localhost:8000")
-        )
-        raise ConfigError(f"trl.vllm_server_base_url: {problem}")
-    return base or (f"http://{host}:{trl.get('vllm_server_port', 8000)}" if host else "")
+            raise ConfigError(f"trl.{name}: is not read in trl.vllm_mode {mode}; remove it")
+    if mode == "server" and bool(base) == bool(host or port):
+        problem = "conflicts with trl.vllm_server_host and _port" if base else "is missing"
+        remedy = "give one address of the vLLM server, as http://localhost:8000"
+        raise ConfigError(f"trl.vllm_server_base_url: {problem}; {remedy}")
+    return "" if mode == "colocate" else base or f"http://{host or '0.0.0.0'}:{port or 8000}"
 
 
 def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
@@ -172,7 +169,7 @@ def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
         f"divide trl.per_device_train_batch_size (now {batch}) and multiply trl.gradient_accumulation_steps "
         f"(now {parts}) by the same number, set trl.gradient_checkpointing=true, or training.launch=fsdp2"
     )
-    if trl.get("use_vllm"):
+    if trl.get("use_vllm") and trl.get("vllm_mode") != "server":
         share = trl.get("vllm_gpu_memory_utilization", 0.3)
         # vLLM's share holds its weights and no answer: only more of it helps, or shorter answers.
         advice = (

@@ -23,6 +23,7 @@ from policy.grpo.launch import (
 from policy.grpo.train_spec import CHOICES, DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 RESERVED = ["report_to", "seed", "output_dir", "reward_weights", "eval_strategy", "remove_unused_columns"]
+RESERVED += ["logging_steps", "logging_strategy"]
 SAMPLING = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"]
 NO_SIZES = {
     "num_generations": [None, 0],
@@ -79,7 +80,7 @@ def test_a_token_is_refused_without_showing_it():
 )
 def test_what_the_installed_libraries_refuse_is_named_with_its_field(options: dict, said: str):
     with pytest.raises(ConfigError, match=said):
-        check(CheckSpec.model_validate(options))
+        check(CheckSpec.model_validate({"instances": 9, **options}))
 
 
 def test_the_choices_are_those_of_the_installed_trainer():
@@ -260,8 +261,14 @@ SERVED = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": "http
         ({"vllm_server_base_url": None, "vllm_server_host": "localhost"}, 6, None, ""),
         ({}, 8, None, "training.launch fsdp2 beside the vLLM server: needs 9 GPUs, and 8 can be seen here"),
         ({}, 6, "0,1", "training.launch fsdp2: needs 6 GPUs, and 2 can be seen here"),
-        ({"vllm_server_base_url": None}, 6, None, "trl.vllm_server_base_url: is missing; give the address"),
+        ({"vllm_server_base_url": None}, 6, None, "trl.vllm_server_base_url: is missing; give one address"),
         ({"vllm_server_host": "x"}, 6, None, "trl.vllm_server_base_url: conflicts with trl.vllm_server_host"),
+        (
+            {"vllm_server_port": 8000},
+            6,
+            None,
+            "trl.vllm_server_base_url: conflicts with trl.vllm_server_host",
+        ),
         ({"vllm_server_base_url": "http://localhost:1"}, 6, None, "server, but none answers at http://local"),
         ({"vllm_enable_sleep_mode": True}, 6, None, "vllm_enable_sleep_mode: is not read in trl.vllm_mode"),
         ({"vllm_mode": "colocate"}, 8, None, "vllm_server_base_url: is not read in trl.vllm_mode colocate"),
