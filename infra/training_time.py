@@ -33,7 +33,7 @@ def training_seconds(stages: Iterable[tuple[Preset, int]]) -> float | None:
     for preset, count in stages:
         settings, processes = preset.training, process_count(preset.training)
         speed = THROUGHPUT.get((PurePath(preset.model).name, settings.lora is not None))
-        if speed is None or not (plan := preset.plan()) or not plan.optimizer_steps:
+        if speed is None or not (plan := preset.plan()):
             return None
         answers = deciding_options(preset.trl, settings, processes)["answers_a_step"]
         tokens = plan.optimizer_steps * answers * answer_tokens(preset.trl)

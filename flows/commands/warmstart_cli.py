@@ -62,7 +62,7 @@ def warmstart(
     check_model(chosen.model)
     check_hub(chosen.model)
     if recipe.lora is not None:
-        plan_training(CheckSpec(trl={}, lora=recipe.lora))
+        plan_training(CheckSpec(trl={}, lora=recipe.lora, instances=1))
     from tasks.warm_start import warm_start
 
     show_log()

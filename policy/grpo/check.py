@@ -32,8 +32,8 @@ class CheckSpec(Frozen):
     lora: dict[str, Any] | None = None
     """Options of `peft.LoraConfig`."""
     processes: int = 1
-    instances: int | None = None
-    """Training instances of the stage; None: the number of steps is not checked."""
+    instances: int
+    """Training instances of the stage."""
 
 
 class TrainingPlan(Frozen):
@@ -44,8 +44,8 @@ class TrainingPlan(Frozen):
     """Prompts that are answered together."""
     completions: int
     """Completions that are generated together."""
-    optimizer_steps: int | None
-    """Optimizer steps of a stage; None if the number of instances was not given."""
+    optimizer_steps: int
+    """Optimizer steps of a stage."""
 
 
 def plan_training(spec: CheckSpec) -> TrainingPlan:
@@ -111,22 +111,19 @@ def check(spec: CheckSpec) -> TrainingPlan:
     config = _built("trl", spec.trl, lambda: grpo_arguments(options, spec.processes))
     _built("trl", spec.trl, lambda: _build_optimizer(config))
     prompts = config.generation_batch_size // config.num_generations
-    steps = None
-    if spec.instances is not None:
-        if spec.instances < prompts:
-            raise ConfigError(
-                f"instances: {spec.instances} are fewer than the {prompts} prompts answered together;"
-                " raise it, or lower the batch"
-            )
-        # TRL drops the prompts that do not fill a generation.
-        passes = spec.instances // prompts * config.steps_per_generation * config.num_iterations
-        steps = ceil(config.num_train_epochs * ceil(passes / config.gradient_accumulation_steps))
-        steps = config.max_steps if config.max_steps > 0 else steps
+    if spec.instances < prompts:
+        raise ConfigError(
+            f"instances: {spec.instances} are fewer than the {prompts} prompts answered together;"
+            " raise it, or lower the batch"
+        )
+    # TRL drops the prompts that do not fill a generation.
+    passes = spec.instances // prompts * config.steps_per_generation * config.num_iterations
+    steps = ceil(config.num_train_epochs * ceil(passes / config.gradient_accumulation_steps))
     return TrainingPlan(
         processes=spec.processes,
         prompts=prompts,
         completions=config.generation_batch_size,
-        optimizer_steps=steps,
+        optimizer_steps=config.max_steps if config.max_steps > 0 else steps,
     )
 
 
