@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from boards import train_spec
+from boards import draw_instances, train_spec
 from support.boards import boards_config, sample_boards
 from support.tiny_chat_model import IGNORED, tiny_with
 
@@ -75,6 +75,29 @@ def test_training_ignores_what_a_generation_config_says_of_sampling_and_writes_a
     written = json.loads((tmp_path / "checkpoint" / "generation_config.json").read_text())
     assert written.pop("eos_token_id") == [1, 2]
     assert set(written) <= {"pad_token_id", "transformers_version"}
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_tokens_are_counted_once_however_many_passes_are_generated_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+):
+    from policy.grpo import trainer, training
+
+    original, generated = trainer.Trainer._generate, list[int]()
+
+    def watched(self: trainer.Trainer, prompts: list) -> object:
+        answered = original(self, prompts)
+        generated.extend(map(len, answered[1]))
+        return answered
+
+    monkeypatch.setattr(trainer.Trainer, "_generate", watched)
+    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+    options = {**sizes, "steps_per_generation": together, "max_completion_length": 8}
+    training.train(train_spec(tmp_path, draw_instances(8), **options))
+    log = read_train_log(tmp_path / "train_log.parquet")
+    assert len(generated) == 8 * 4
+    assert sum(log["completion_tokens"]) == sum(generated)
+    assert sum(entry["answers"] for step in log["strata"] for entry in step) == len(generated)
 
 
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):
