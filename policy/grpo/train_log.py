@@ -11,30 +11,25 @@ import pyarrow as pa
 
 from envgen.dataset import read_table
 
-_STRATUM = pa.struct(
-    [
-        ("stratum", pa.string()),
-        ("answers", pa.int32()),
-        ("kept", pa.int32()),
-        ("tokens", pa.int32()),
-        ("advantage", pa.float64()),
-        ("valid", pa.float64()),
-        ("zero_variance", pa.float64()),
-    ]
-)
+SERIES = {
+    "reward": "reward",
+    "valid": "rewards/valid/mean",
+    "optimal": "rewards/optimal/mean",
+    "zero_variance": "frac_reward_zero_std",
+    "entropy": "entropy",
+    "clipped": "completions/clipped_ratio",
+    "mismatch": "sampling/sampling_logp_difference/mean",
+    "mismatch_max": "sampling/sampling_logp_difference/max",
+}
+"""Column of the training log -> key of the trainer's log and of its progress entries."""
+_COUNTS, _MEANS = ("answers", "kept", "tokens"), ("advantage", "valid", "zero_variance")
+_NUMBERS = [(name, pa.int32()) for name in _COUNTS] + [(name, pa.float64()) for name in _MEANS]
+_STRATUM = pa.struct([("stratum", pa.string()), *_NUMBERS])
 _FAILED = pa.struct([(name, pa.string()) for name in ("stratum", "question", "answer", "verdict")])
 TRAIN_LOG_SCHEMA = pa.schema(
     [
         ("step", pa.int32()),
-        ("reward", pa.float64()),
-        ("valid", pa.float64()),
-        ("optimal", pa.float64()),
-        ("zero_variance", pa.float64()),
-        ("entropy", pa.float64()),
-        ("clipped", pa.float64()),
-        ("mismatch", pa.float64()),
-        ("mismatch_max", pa.float64()),
-        ("loss", pa.float64()),
+        *((name, pa.float64()) for name in (*SERIES, "loss")),
         ("completion_tokens", pa.int32()),
         ("seconds", pa.float64()),
         ("strata", pa.list_(_STRATUM)),

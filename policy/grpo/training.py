@@ -33,31 +33,13 @@ from policy.grpo.launch import divergence_advice, memory_advice
 from policy.grpo.optimizer import CarryOptimizer
 from policy.grpo.rewards import reward_functions
 from policy.grpo.saving import Budget, StageWatch, save
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA
-from policy.grpo.train_spec import (
-    CHECKPOINT,
-    TRAIN_LOG,
-    TrainSpec,
-    last_checkpoint,
-    note_resume,
-)
+from policy.grpo.train_log import SERIES, TRAIN_LOG_SCHEMA
+from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec, last_checkpoint, note_resume
 from policy.grpo.trainer import Trainer
 
 gc.enable()
 if sys.modules["mlflow"] is None:
     del sys.modules["mlflow"]
-
-
-_LOGGED = {
-    "valid": "rewards/valid/mean",
-    "optimal": "rewards/optimal/mean",
-    "zero_variance": "frac_reward_zero_std",
-    "clipped": "completions/clipped_ratio",
-    "mismatch": "sampling/sampling_logp_difference/mean",
-    "mismatch_max": "sampling/sampling_logp_difference/max",
-    "seconds": "step_time",
-}
-"""Column of the training log -> entry of the trainer's log, where the names differ."""
 
 
 def train(spec: TrainSpec) -> None:
@@ -66,7 +48,8 @@ def train(spec: TrainSpec) -> None:
     Runs once in each training process.
     """
     # First: from here on transformers knows how the weights are to be split while they are loaded.
-    arguments = _arguments(spec)
+    fixed = {"report_to": [], "output_dir": str(spec.work), "seed": spec.seed}
+    arguments = grpo_arguments({**spec.trl, **fixed, "reward_weights": [*spec.rewards.weights.values()]})
     set_seed(spec.seed)
     model, tokenizer = load(spec.parent, spec.training.dtype, spec.chat_template_kwargs)
     dtype = model.dtype
@@ -111,20 +94,10 @@ def training_rows(environment: Environment, data: Path) -> Dataset:
 
 def training_log(history: list[dict[str, Any]]) -> pa.Table:
     """Return the trainer's log as a table: one row for each step that generated completions."""
-    columns = {name: _LOGGED.get(name, name) for name in map(str, TRAIN_LOG_SCHEMA.names)}
+    keys = SERIES | {"seconds": "step_time"}
+    columns = {name: keys.get(name, name) for name in map(str, TRAIN_LOG_SCHEMA.names)}
     rows = [{name: entry.get(key) for name, key in columns.items()} for entry in history if "strata" in entry]
     return pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA)
-
-
-def _arguments(spec: TrainSpec) -> Any:
-    options = {
-        **spec.trl,
-        "report_to": [],
-        "output_dir": str(spec.work),
-        "seed": spec.seed,
-        "reward_weights": list(spec.rewards.weights.values()),
-    }
-    return grpo_arguments(options)
 
 
 def main(spec: TrainSpec) -> None:
