@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
-from support.prefect_servers import ask, prefect_server, prefect_tables
+from support.prefect_servers import ask, prefect_server, prefect_tables, told
 
 from infra.serving import reaper
 
@@ -30,14 +30,9 @@ def deployment(server: str) -> str:
 
 def started(server: str, deployment: str, state: str) -> str:
     run = ask(f"{server}/deployments/{deployment}/create_flow_run", {})["id"]
-    told(server, run, "RUNNING")
-    if state != "RUNNING":
-        told(server, run, state)
+    for each in dict.fromkeys(("RUNNING", state)):
+        told(server, run, each)
     return run
-
-
-def told(server: str, run: str, state: str) -> None:
-    ask(f"{server}/flow_runs/{run}/set_state", {"state": {"type": state}, "force": True})
 
 
 def below(server: str, parent: str) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from support.browser import browser, new_page
-from support.envwright_serve import Served, serving, wait_until
+from support.envwright_serve import Served, serving
+from support.prefect_servers import wait_until
 from support.two_uis import experiment_of, log_in, open_approval, open_in_mlflow, open_menu
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(2400)]

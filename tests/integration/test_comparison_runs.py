@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.comparisons import comparison
-from support.prefect_runs import eventually, told
-from support.prefect_servers import ask
+from support.prefect_servers import ask, told, wait_until
 
 from envgen.errors import ChildError, RunDirectoryError
 from flows.compare import Curricula
@@ -79,7 +78,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     monkeypatch.setattr("flows.compare.is_finished", lambda directory, preset: done.is_set())
     ended = waiting(runs, spec)
     assert "prefect worker start --pool nobody" in caplog.text
-    eventually(lambda: tagged(server, runs))
+    wait_until(lambda: tagged(server, runs))
     [run] = tagged(server, runs)
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.children[0].preset
@@ -94,7 +93,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     told(server, run["id"], "RUNNING")
     with kept_log(Run(directory=runs.directory / "fixed-s0")):
         log.info("stage 0: step 3 of 9")
-    eventually(lambda: "fixed-s0: stage 0: step 3 of 9" in caplog.text)
+    wait_until(lambda: "fixed-s0: stage 0: step 3 of 9" in caplog.text)
     done.set()
     told(server, run["id"], "COMPLETED")
     assert ended.exception(60) is None
@@ -107,18 +106,18 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
 ):
     caplog.set_level(logging.INFO, "envwright")
     first = waiting(runs, spec)
-    eventually(lambda: len(tagged(server, runs)) == 1)
+    wait_until(lambda: len(tagged(server, runs)) == 1)
     runs.stop()
     assert isinstance(first.exception(60), ChildError)
     second = waiting(Curricula(runs.directory, POOL, None, {}), spec)
     [run] = tagged(server, runs)
     told(server, run["id"], "RUNNING")
-    eventually(lambda: caplog.text.count(f"a run of curriculum/{PRESET}") == 2)
+    wait_until(lambda: caplog.text.count(f"a run of curriculum/{PRESET}") == 2)
     told(server, run["id"], "FAILED")
     assert "is Failed" in str(second.exception(60))
     assert len(tagged(server, runs)) == 1, "the same run was awaited"
     third = waiting(Curricula(runs.directory, POOL, None, {}), spec)
-    eventually(lambda: len(tagged(server, runs)) == 2)
+    wait_until(lambda: len(tagged(server, runs)) == 2)
     [new] = [found for found in tagged(server, runs) if found["id"] != run["id"]]
     told(server, new["id"], "COMPLETED")
     error = third.exception(60)

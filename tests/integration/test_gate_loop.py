@@ -38,18 +38,3 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(
     assert all(stage["config"] == default for stage in results["stages"])
     assert all(stage["gate"]["valid"]["high"] < 0 for stage in results["stages"])
     assert "The gate rolled back: the run ends with the base policy." in (run / "report.html").read_text()
-
-
-@pytest.mark.long
-def test_without_the_gate_the_same_run_ends_wrecked(command: list[str], tmp_path: Path, server: str):
-    off = envwright(tmp_path, *command, "--name", "wrecked", PREFECT_API_URL=server).stdout
-    assert "a drop; the gate is off" in off
-    results = json.loads((tmp_path / "runs" / "wrecked" / "results.json").read_text())
-    wrecked = results["stages"]
-    assert [stage["parent"] for stage in wrecked] == [-1, 0]
-    assert [stage["gate"]["action"] for stage in wrecked] == ["go-on"] * 2
-    start, end = (
-        sum(stratum["valid"] for stratum in breakdown["strata"].values())
-        for breakdown in (results["start"], wrecked[1]["breakdown"])
-    )
-    assert end < start * 0.8

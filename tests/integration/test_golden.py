@@ -23,8 +23,7 @@ from support.finished_run import FinishedRun
 
 from envgen.dataset import environment_of
 from flows.cli import main
-from infra.runs import files
-from infra.runs.files import BREAKDOWN, PROPOSAL, REPORT, RESULTS, TRAIN_DATA, TRAINING_LOG, VALIDATION
+from infra.runs.files import REPORT, RESULTS, TRAIN_DATA, TRAINING_LOG
 from infra.runs.run import Run
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
@@ -64,16 +63,13 @@ def summary(run: Path) -> dict[str, Any]:
     def read(name: str) -> dict[str, Any]:
         return json.loads((run / name).read_text())
 
+    folders = ("start", "stage-00", "stage-01")
+    proposals = [read(f"{folder}/proposal.json") for folder in folders[1:]]
     return {
         "validation": instances(run / "validation.parquet"),
-        "train": [instances(run / f"stage-0{stage}/train.parquet") for stage in (0, 1)],
-        "breakdowns": [
-            counts(read(f"{folder}/breakdown.json")) for folder in ("start", "stage-00", "stage-01")
-        ],
-        "proposals": [
-            {key: proposal[key] for key in ("prompt", "rationale", "config")}
-            for proposal in (read(f"stage-0{stage}/proposal.json") for stage in (0, 1))
-        ],
+        "train": [instances(run / folder / "train.parquet") for folder in folders[1:]],
+        "breakdowns": [counts(read(f"{folder}/breakdown.json")) for folder in folders],
+        "proposals": [{key: each[key] for key in ("prompt", "rationale", "config")} for each in proposals],
     }
 
 
@@ -91,10 +87,8 @@ def random_boards(count: int = 400) -> list[dict[str, Any]]:
             for agent in range(agents)
         ]
         lines.append({"id": str(number), "size": size, "holes": cells[:holes], "agents": pairs})
-    unique_goals = [
-        line for line in lines if len({tuple(pair["goal"]) for pair in line["agents"]}) == len(line["agents"])
-    ]
-    return unique_goals
+    goals = [{tuple(pair["goal"]) for pair in line["agents"]} for line in lines]
+    return [line for line, unique in zip(lines, goals, strict=True) if len(unique) == len(line["agents"])]
 
 
 def test_generate_and_solve_are_those_of_the_golden_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -158,19 +152,10 @@ def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(
     assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
     run = Run(directory=directory)
     assert [stage.stage for stage in run.read(RESULTS).stages] == [0, 1]
-    ids = {one.id for one in run.read(VALIDATION)}
     for number in (0, 1):
         assert environment_of(run.path(TRAIN_DATA, number)).name == "sums"
-        assert {one.stratum for one in run.read(TRAIN_DATA, number)} == {"2", "3"}
-        assert not ids & {one.id for one in run.read(TRAIN_DATA, number)}
-        assert list(run.read(BREAKDOWN, number).strata) == ["2", "3"]
-        assert run.read(BREAKDOWN, number).overall.labels["carry"].n == len(run.read(VALIDATION)) / 2
         strata = run.read(TRAINING_LOG, number)["strata"]
         assert {entry["stratum"] for step in strata for entry in step} == {"2", "3"}
-    assert run.read(files.CONFIG, 1) == run.read(PROPOSAL, 0).config
-    assert run.read(PROPOSAL, 0).config.strata["2"]["digits"] == 1, (
-        "nothing is solved, so that sums get shorter"
-    )
     # What the policy answers is its own affair: it was taught boards.
     hidden = "|".join(f"<{tag}.*?</{tag}>" for tag in ("style", "script", "svg", "pre"))
     page = re.sub(f"{hidden}|<[^>]+>", " ", run.path(REPORT).read_text(), flags=re.S)

@@ -11,7 +11,6 @@ from support.envwright_command import envwright
 from support.finished_run import FinishedRun
 
 from envgen.breakdown import Breakdown
-from envgen.dataset import read_dataset
 from envgen.errors import EndedError, ModelError
 from infra.config.preset import load_preset
 from infra.runs.files import GATE, ROLLOUTS
@@ -21,21 +20,13 @@ from tasks.step import step
 
 pytestmark = pytest.mark.timeout(900)
 DOCS = Path(__file__).parents[2] / "docs"
-STAGE = [
-    "config.json",
-    "train.parquet",
-    "checkpoint/model.safetensors",
-    "train_log.parquet",
-    "rollouts.parquet",
-]
-STAGE += ["breakdown.json", "proposal.json", "engineer_state.json", "manifest.json"]
+STAGE = ["config.json", "train.parquet", "checkpoint/model.safetensors", "train_log.parquet"]
+STAGE += ["rollouts.parquet", "breakdown.json", "proposal.json", "engineer_state.json", "manifest.json"]
 
 
 @pytest.mark.slow
 def test_the_loop_trains_evaluates_designs_and_reports(trained: FinishedRun):
-    assert "start " in trained.printed
-    assert "stage 0 (1 of 2)" in trained.printed
-    assert "stage 1 (2 of 2)" in trained.printed
+    assert all(text in trained.printed for text in ("start ", "stage 0 (1 of 2)", "stage 1 (2 of 2)"))
     run = trained.directory
     for stage in ("stage-00", "stage-01"):
         assert [name for name in STAGE if not (run / stage / name).exists()] == []
@@ -47,23 +38,6 @@ def test_the_loop_trains_evaluates_designs_and_reports(trained: FinishedRun):
     results = json.loads((run / "results.json").read_text())
     assert [s["stage"] for s in results["stages"]] == [0, 1]
     assert "</html>" in (run / "report.html").read_text()
-
-
-def test_a_finished_run_is_listed_and_says_how_it_stands(finished: FinishedRun):
-    [one] = json.loads(envwright(finished.folder, "runs", "--json").stdout)
-    assert (one["name"], one["state"], one["done"]) == (finished.name, "finished", 2)
-    stands = json.loads(envwright(finished.folder, "show", finished.name, "--json").stdout)
-    assert stands["made"]["tokens"] > 0
-    assert stands["made"]["seconds"] > 0
-    assert "frontier proposes" in stands["last"], "what it said last"
-
-
-def test_training_data_and_validation_set_share_no_board(finished: FinishedRun):
-    held_out = {i.problem.id for i in read_dataset(finished.directory / "validation.parquet")}
-    for stage in ("stage-00", "stage-01"):
-        assert not held_out & {
-            i.problem.id for i in read_dataset(finished.directory / stage / "train.parquet")
-        }
 
 
 def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished: FinishedRun):

@@ -1,14 +1,12 @@
 """The same command with PostgreSQL behind Prefect and MLflow, and MLflow's artifacts in an S3 bucket."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from support.envwright_command import envwright
 from support.prefect_servers import states
-from support.s3_and_postgres import servers_on_stores
+from support.s3_and_postgres import client, servers_on_stores
 
 NAME = "micro-checkpoint-V6-s0"
 
@@ -18,30 +16,15 @@ NAME = "micro-checkpoint-V6-s0"
 @pytest.mark.timeout(1200)
 def test_a_curriculum_is_recorded_in_postgres_and_a_bucket(tmp_path: Path):
     with servers_on_stores(tmp_path) as servers:
-        places = {
-            "ENVWRIGHT_RUNS": str(tmp_path / "runs"),
-            "PREFECT_HOME": str(tmp_path / "client"),
-            "OMP_NUM_THREADS": "1",
-        }
         reached = {name: servers[name] for name in ("PREFECT_API_URL", "MLFLOW_TRACKING_URI")}
-        done = subprocess.run(
-            [sys.executable, "-m", "flows.cli", "run", "micro"],
-            env={**os.environ, **places, **reached},
-            capture_output=True,
-            text=True,
-            timeout=400,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = envwright(tmp_path, "run", "micro", **reached)
         assert "not logged" not in done.stdout + done.stderr
-        _check_prefect(servers["PREFECT_API_URL"])
+        names = [NAME, "stage 0 · checkpoint-V6", "stage 1 · checkpoint-V6"]
+        assert states(servers["PREFECT_API_URL"]) == dict.fromkeys(names, "COMPLETED")
         _check_mlflow(servers["MLFLOW_TRACKING_URI"])
-        _check_bucket(servers)
-
-
-def _check_prefect(url: str) -> None:
-    assert states(url) == dict.fromkeys(
-        [NAME, "stage 0 · checkpoint-V6", "stage 1 · checkpoint-V6"], "COMPLETED"
-    )
+        stored = client(servers).list_objects_v2(Bucket="envwright", Prefix="mlflow/")["Contents"]
+        files = {entry["Key"].rpartition("/")[2] for entry in stored}
+        assert {"manifest.json", "results.json", "report.html", "proposal.json"} <= files
 
 
 def _check_mlflow(uri: str) -> None:
@@ -59,20 +42,3 @@ def _check_mlflow(uri: str) -> None:
         assert len(client.search_traces(locations=place, run_id=run.info.run_id)) == 1
     names = sorted(model.name for model in client.search_logged_models(place))
     assert names == [f"{NAME}-stage-00", f"{NAME}-stage-01", f"{NAME}-start"]
-
-
-def _check_bucket(keys: dict[str, str]) -> None:
-    import boto3
-
-    client = boto3.client(
-        "s3",
-        endpoint_url=keys["AWS_ENDPOINT_URL"],
-        aws_access_key_id="x",
-        aws_secret_access_key="x",
-        region_name="us-east-1",
-    )
-    stored = {
-        entry["Key"].rpartition("/")[2]
-        for entry in client.list_objects_v2(Bucket="envwright", Prefix="mlflow/")["Contents"]
-    }
-    assert {"manifest.json", "results.json", "report.html", "proposal.json"} <= stored

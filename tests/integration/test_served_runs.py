@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import urllib3
 from mlflow import MlflowClient
-from support.envwright_serve import Served, serving, wait_until
-from support.prefect_servers import processes_with
+from support.envwright_serve import Served, serving
+from support.prefect_servers import processes_with, wait_until
 from urllib3.util import make_headers
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]

@@ -12,7 +12,6 @@ import pytest
 from support.misbehaving_endpoint import (
     Handler,
     answers,
-    closed_port,
     completion,
     drips_body,
     hangs,
@@ -21,6 +20,7 @@ from support.misbehaving_endpoint import (
     sends,
     serving,
 )
+from support.prefect_servers import free_port
 
 from envgen.errors import ModelError
 from policy.chat.contract import Completion, Message, Sampling, ask
@@ -238,7 +238,7 @@ def test_a_server_that_sends_a_byte_at_a_time_is_given_up():
 
 
 def test_a_server_that_is_down_is_named():
-    assert "no answer: ConnectError" in failure(model_at(f"http://127.0.0.1:{closed_port()}/v1"))
+    assert "no answer: ConnectError" in failure(model_at(f"http://127.0.0.1:{free_port()}/v1"))
 
 
 @pytest.mark.parametrize(

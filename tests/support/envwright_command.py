@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from flows.environment import prepare
 from support.prefect_servers import processes_with
@@ -20,27 +21,16 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 """Signal -> exit code of a command that it ends."""
 FORKS = multiprocessing.get_context("forkserver")
 """Processes that find imported what a run imports, which takes four seconds."""
-FORKS.set_forkserver_preload(
-    [
-        "flows.cli",
-        "flows.curriculum",
-        "mlflow.store.tracking.sqlalchemy_store",
-        "infra.report.page",
-        "envgen.mapf.solver.solve",
-    ]
-)
+_LOADED = ["flows.cli", "flows.curriculum", "infra.report.page", "envgen.mapf.solver.solve"]
+FORKS.set_forkserver_preload([*_LOADED, "mlflow.store.tracking.sqlalchemy_store"])
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """The variables of a command that keeps its runs, and Prefect's database, in `folder`."""
     # MLflow puts the store that another test opened into the environment.
     inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    places = {
-        "ENVWRIGHT_RUNS": str(folder / "runs"),
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PYTHONPATH": str(ROOT),
-    }
-    return {**inherited, **places, "OMP_NUM_THREADS": "1", "COLUMNS": "160", **more}
+    places = {"ENVWRIGHT_RUNS": str(folder / "runs"), "PREFECT_HOME": str(folder / "prefect")}
+    return {**inherited, **places, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "160", **more}
 
 
 def envwright(
@@ -77,15 +67,10 @@ def _command(
 def started(folder: Path, *arguments: object, **more: str) -> subprocess.Popen[bytes]:
     """Start a command as leader of a new process group, as a terminal does; it prints to `command.log`."""
     with open(folder / LOG, "w") as out:
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
+        command, variables = [*ENVWRIGHT, *map(str, arguments)], environment(folder, **more)
         return subprocess.Popen(
-            [*ENVWRIGHT, *map(str, arguments)],
-            cwd=folder,
-            env=environment(folder, **more),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-            preexec_fn=_heed,
+            command, cwd=folder, env=variables, start_new_session=True, preexec_fn=_heed, **pipes
         )
 
 
@@ -105,19 +90,12 @@ def wait_for(there: Callable[[], object], process: subprocess.Popen, folder: Pat
     return log.read_text()
 
 
-def killed_once(
-    there: Callable[[], object], folder: Path, *arguments: object, group: bool = True, **more: str
-) -> int:
-    """Start a command, kill it (and its process group, unless told otherwise) once something is there; its
-    process group."""
+def killed_once(there: Callable[[], object], folder: Path, *arguments: object, **more: str) -> None:
+    """Start a command, and kill it with its process group once something is there."""
     process = started(folder, *arguments, **more)
     wait_for(there, process, folder)
-    if group:
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return process.pid
 
 
 def stop_at_once(process: subprocess.Popen, number: signal.Signals, folder: Path, printed: str) -> None:

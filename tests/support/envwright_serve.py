@@ -4,13 +4,12 @@ import os
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.prefect_servers import flow_runs, free_port, processes_with
+from support.prefect_servers import flow_runs, free_port, processes_with, wait_until
 
 ROOT = Path(__file__).parents[2]
 CONFIGURED = ("PREFECT_", "MLFLOW_", "ENVWRIGHT_RUNS")
@@ -26,11 +25,11 @@ def person() -> dict[str, str]:
 class Served:
     """An `envwright serve` in a folder of its own, and what it printed."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str] = (), **environment: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.prefect, self.mlflow = folder, free_port(), free_port()
-        self.environment, self.out = person() | environment, folder / "serve.out"
+        self.environment, self.out = person(), folder / "serve.out"
         ports = ["--prefect-port", str(self.prefect), "--mlflow-port", str(self.mlflow)]
-        command = [sys.executable, "-u", "-m", "flows.cli", "serve", *ports, *arguments]
+        command = [sys.executable, "-u", "-m", "flows.cli", "serve", *ports]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(
                 command, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -52,14 +51,10 @@ class Served:
         """The address of Prefect's API, with the login."""
         return f"http://{self.auth_string}@127.0.0.1:{self.prefect}/api"
 
-    def wait_for(self, text: str, seconds: float) -> None:
-        """Wait until `serve` has printed a text."""
-
-        def printed() -> bool:
-            assert self.process.poll() is None, self.out.read_text()
-            return text in self.out.read_text()
-
-        wait_until(printed, seconds)
+    def is_ready(self) -> bool:
+        """Whether all its servers are up; AssertionError if it has ended."""
+        assert self.process.poll() is None, self.out.read_text()
+        return "Ctrl-C ends it all" in self.out.read_text()
 
     def left(self) -> list[str]:
         """Processes that were started by it, whoever their parent is now."""
@@ -95,22 +90,14 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, arguments: Sequence[str] = (), **environment: str) -> Iterator[Served]:
+def serving(folder: Path) -> Iterator[Served]:
     """An `envwright serve` from when it is ready; at the end it is killed, and leaves nothing."""
-    served = Served(folder, arguments, **environment)
+    served = Served(folder)
     try:
-        served.wait_for("Ctrl-C ends it all", 600)  # beside other work
+        wait_until(served.is_ready, 600)  # beside other work
         yield served
     finally:
         if served.process.poll() is None:
             served.process.kill()
         served.process.wait()
         wait_until(lambda: not served.left())
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for a condition; AssertionError after that many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.3)

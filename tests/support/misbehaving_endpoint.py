@@ -22,9 +22,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(
-            (self.question, {name.lower(): value for name, value in self.headers.items()})
-        )
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.asked.append((self.question, headers))
         behaviours = self.server.behaviours
         try:
             (behaviours.pop(0) if len(behaviours) > 1 else behaviours[0])(self)
@@ -66,41 +65,22 @@ def serving(*behaviours: Behaviour) -> Iterator[Server]:
             thread.join()
 
 
-def closed_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def completion(
     text: str | None, finish: str | None = "stop", prompt_tokens: int = 11, completion_tokens: int = 5
 ) -> dict:
-    usage = {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-    }
+    tokens = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
+    usage = {**tokens, "total_tokens": prompt_tokens + completion_tokens}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [choice],
-        "usage": usage,
-    }
+    about = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 def sends(
     body: bytes | str | dict | list, status: int = 200, reason: str | None = None, **headers: str
 ) -> Behaviour:
     def behave(handler: Handler) -> None:
-        data = (
-            body
-            if isinstance(body, bytes)
-            else (body if isinstance(body, str) else json.dumps(body)).encode()
-        )
+        text = body if isinstance(body, bytes | str) else json.dumps(body)
+        data = text.encode() if isinstance(text, str) else text
         handler.send_response(status, reason)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(data)))
@@ -121,9 +101,8 @@ def hangs(handler: Handler) -> None:
 
 
 def hangs_up(handler: Handler) -> None:
-    handler.connection.setsockopt(
-        socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"
-    )  # a reset, not an end
+    # A reset, not an end.
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     handler.connection.close()
     handler.close_connection = True
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,15 +102,9 @@ def answers(url: str) -> bool:
 
 # Prefect answers 503 while its SQLite database is locked, before anything is changed; its own client asks
 # again too.
+_NONE = {"connect": 0, "read": 0, "redirect": 0}
 _WHILE_LOCKED = Retry(
-    connect=0,
-    read=0,
-    redirect=0,
-    status=10,
-    status_forcelist=[503],
-    allowed_methods=None,
-    backoff_factor=0.2,
-    backoff_max=10,
+    **_NONE, status=10, status_forcelist=[503], allowed_methods=None, backoff_factor=0.2, backoff_max=10
 )
 
 
@@ -119,16 +113,24 @@ def ask(url: str, body: dict | None = None, method: str = "POST") -> Any:
     in the address logs in."""
     # A kept connection may be one that the server, after five idle seconds, is closing at this moment.
     headers = make_headers(basic_auth=parse_url(url).auth) | {"Connection": "close"}
-    answer = urllib3.request(
-        method,
-        url,
-        json=None if method == "GET" else body or {},
-        headers=headers,
-        retries=_WHILE_LOCKED,
-        timeout=60,
-    )
+    sent = None if method == "GET" else body or {}
+    answer = urllib3.request(method, url, json=sent, headers=headers, retries=_WHILE_LOCKED, timeout=60)
     assert answer.status < 300, f"{method} {url}: {answer.status} {answer.data.decode()}"
     return answer.json() if answer.data else None
+
+
+def told(api: str, run: str, state: str) -> None:
+    """Put a flow run into a state, as a worker would."""
+    body = {"state": {"type": state, "name": state.capitalize()}, "force": True}
+    ask(f"{api}/flow_runs/{run}/set_state", body)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for a condition; AssertionError after that many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
 
 
 def flow_runs(api: str) -> list[dict]:

@@ -8,17 +8,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.prefect_servers import free_port, served
 
 DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "envwright",
-    "AWS_SECRET_ACCESS_KEY": "not-secret",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
+NAMES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
+
+
+def client(keys: dict[str, str]) -> Any:
+    """Return boto3's client for the server that this environment points to."""
+    import boto3
+
+    names = ("endpoint_url", "aws_access_key_id", "aws_secret_access_key", "region_name")
+    return boto3.client("s3", **dict(zip(names, (keys[name] for name in NAMES), strict=True)))
 
 
 @contextmanager
@@ -26,17 +31,11 @@ def s3(folder: Path) -> Iterator[dict[str, str]]:
     """An S3 server with a bucket `envwright`; yields the environment that points clients to it."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with served(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        f"{url}/moto-api/",
-        folder / "s3.log",
-    ):
-        import boto3
-
-        boto3.client(
-            "s3", endpoint_url=url, aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1"
-        ).create_bucket(Bucket="envwright")
-        yield {**KEYS, "AWS_ENDPOINT_URL": url}
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with served(command, f"{url}/moto-api/", folder / "s3.log"):
+        keys = dict(zip(NAMES, (url, "envwright", "not-secret", "us-east-1"), strict=True))
+        client(keys).create_bucket(Bucket="envwright")
+        yield keys
 
 
 def postgres_binaries() -> Path:
@@ -57,24 +56,12 @@ def postgres(script: Path) -> Iterator[str]:
     binaries, port = postgres_binaries(), free_port()
     # PostgreSQL refuses to run as root.
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
-    data = Path(
-        subprocess.run(
-            [*user, "mktemp", "-d", "/tmp/envwright-postgres.XXXXXX"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-    )
+    made = subprocess.check_output([*user, "mktemp", "-d", "/tmp/envwright-postgres.XXXXXX"], text=True)
+    data = Path(made.strip())
 
     def run(program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [*user, str(binaries / program), *arguments],
-            cwd=data,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run([*user, str(binaries / program), *arguments], cwd=data, timeout=120, **pipes)
         assert done.returncode == 0, done.stdout
 
     try:
@@ -83,13 +70,7 @@ def postgres(script: Path) -> Iterator[str]:
         run("pg_ctl", "-D", f"{data}/db", "-l", f"{data}/log", "-w", "-o", options, "start")
         try:
             connection = f"host=127.0.0.1 port={port} user=envwright dbname=postgres"
-            done = subprocess.run(
-                [binaries / "psql", "-v", "ON_ERROR_STOP=1", "-f", script, connection],
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
-            assert done.returncode == 0, done.stderr
+            subprocess.run([binaries / "psql", "-v", "ON_ERROR_STOP=1", "-f", script, connection], check=True)
             yield f"envwright@127.0.0.1:{port}"
         finally:
             run("pg_ctl", "-D", f"{data}/db", "-m", "immediate", "-w", "stop")
@@ -105,21 +86,13 @@ def servers_on_stores(folder: Path) -> Iterator[dict[str, str]]:
     prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in ports)
     there = ("--host", "127.0.0.1", "--port")
     with postgres(DATABASES) as host, s3(folder) as keys:
-        prefect = [
-            sys.executable,
-            "-m",
-            "prefect",
-            "server",
-            "start",
-            *there,
-            str(ports[0]),
-            "--analytics-off",
-        ]
+        module = [sys.executable, "-m"]
+        prefect = [*module, "prefect", "server", "start", *there, str(ports[0]), "--analytics-off"]
         database = f"postgresql+asyncpg://{host}/prefect"
         own = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_HOME": str(folder / "server")}
         store = ["--backend-store-uri", f"postgresql+psycopg2://{host}/mlflow"]
         store += ["--artifacts-destination", "s3://envwright/mlflow", "--workers", "1"]
-        mlflow = [sys.executable, "-m", "mlflow", "server", *there, str(ports[1]), *store]
+        mlflow = [*module, "mlflow", "server", *there, str(ports[1]), *store]
         jobs = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         with (
             served(prefect, f"{prefect_url}/api/health", folder / "prefect.log", **own),
