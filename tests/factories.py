@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from support.boards import sample_boards
+from support.boards import boards_config, sample_boards
 
 from engineer.gate import BASE_POLICY
 from engineer.proposal import Attempt, Proposal
@@ -17,20 +17,7 @@ from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import answer
 from envgen.mapf.verifier import verify
 from infra.config.preset import Preset, load_preset
-from infra.runs.files import (
-    BREAKDOWN,
-    CONFIG,
-    ENGINEER_STATE,
-    MANIFEST,
-    PROPOSAL,
-    REPORT,
-    RESULTS,
-    ROLLOUTS,
-    TEST_ROLLOUTS,
-    TRAIN_DATA,
-    TRAINING_LOG,
-    VALIDATION,
-)
+from infra.runs import files
 from infra.runs.run import Run, open_run
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from policy.rollouts import Rollout, breakdown_of
@@ -42,55 +29,34 @@ MICRO = load_preset("micro")
 
 
 def shares(small: float) -> EnvConfig:
-    parts = {
-        size: {"data_ratio": share, "hole_ratio": 0.2, "wait_ratio": 0.25}
-        for size, share in (("3", small), ("4", 1 - small))
-    }
-    return EnvConfig.model_validate({"sizes": parts})
+    return boards_config({3: (small, 0.2, 0.25), 4: (1 - small, 0.2, 0.25)})
 
 
 def asked(stage: int, config: EnvConfig, **more: object) -> Proposal:
     """What the checkpoint answered: one unreadable answer, then one that was read."""
-    attempts = (
-        Attempt.model_validate(
-            {"text": "{", "finish_reason": "length", "error": "no JSON", **_noted(stage, 0), "seconds": 1.5}
-        ),
-        Attempt.model_validate(
-            {"text": '{"rationale": "easier"}', "finish_reason": "stop", **_noted(stage, 2), "seconds": 0.5}
-        ),
+    noted = {"prompt_tokens": 15, "completion_tokens": 6, "seconds": 1.5}
+    texts = (("{", "length", "no JSON"), ('{"rationale": "easier"}', "stop", None))
+    attempts = tuple(
+        Attempt(text=text, finish_reason=end, error=error, started=f"2026-01-02T03:0{stage}:0{n}Z", **noted)
+        for n, (text, end, error) in enumerate(texts)
     )
-    fields = {
-        "stage": stage,
-        "engineer": "checkpoint",
-        "context": "V6",
-        "prompt": f"Design after stage {stage}.",
-        "attempts": attempts,
-        "config": config,
-    }
-    return Proposal.model_validate(
-        {
-            **fields,
-            "rationale": "easier",
-            "prompt_tokens": 30,
-            "completion_tokens": 12,
-            "changes": ("shares were scaled",),
-            **more,
-        }
-    )
+    asked = {"engineer": "checkpoint", "context": "V6", "prompt": f"Design after stage {stage}."}
+    tokens = {"prompt_tokens": 30, "completion_tokens": 12}
+    said = {"rationale": "easier", "changes": ("shares were scaled",), "attempts": attempts, "config": config}
+    return Proposal.model_validate({"stage": stage, **asked, **tokens, **said, **more})
 
 
-def _noted(stage: int, second: int) -> dict[str, object]:
-    return {"started": f"2026-01-02T03:0{stage}:0{second}Z", "prompt_tokens": 15, "completion_tokens": 6}
+def rollout(instance: Any, text: str, verdict: Any = None, **more: Any) -> Rollout:
+    """An answer of three tokens; its verdict is found for a board."""
+    fields = {"completion": text, "completion_tokens": 3, "truncated": False, **more}
+    return Rollout(instance=instance, verdict=verdict or verify(instance, text), **fields)
 
 
 def rollouts(instances: list[Instance], correct: int) -> list[Rollout]:
     """The first `correct` of every ten answers are optimal, the others empty."""
-    texts = [
-        answer(instance.solution.plan) if n % 10 < correct else "" for n, instance in enumerate(instances)
-    ]
     return [
-        Rollout(instance=i, completion=t, completion_tokens=3, truncated=False, verdict=verify(i, t))
-        for i, t in zip(instances, texts, strict=True)
+        rollout(instance, answer(instance.solution.plan) if n % 10 < correct else "")
+        for n, instance in enumerate(instances)
     ]
 
 
@@ -114,28 +80,27 @@ def finished_run(
     open_run(directory, preset)
     run, validation = Run(directory=directory, chosen=preset), validation or instances()
     configs = configs or tuple(shares(0.5 + number / 10) for number in range(len(correct)))
-    run.write(VALIDATION, validation, None, preset.prompt_style, {}, preset.environment)
-    run.write(ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, preset.prompt_style, preset.environment)
-    start = breakdown_of(preset.task, run.read(ROLLOUTS, BASE_POLICY), preset.evaluation.samples)
-    run.write(BREAKDOWN, start, BASE_POLICY)
+    style, environment = preset.prompt_style, preset.environment
+    run.write(files.VALIDATION, validation, None, style, {}, environment)
+    run.write(files.ROLLOUTS, answers(validation, correct[0]), BASE_POLICY, style, environment)
+    start = breakdown_of(preset.task, run.read(files.ROLLOUTS, BASE_POLICY), preset.evaluation.samples)
+    run.write(files.BREAKDOWN, start, BASE_POLICY)
     for number, right in enumerate(correct if test else (), start=BASE_POLICY):
-        run.write(TEST_ROLLOUTS, answers(test or [], right), number, preset.prompt_style, preset.environment)
+        run.write(files.TEST_ROLLOUTS, answers(test or [], right), number, style, environment)
     for number, right in enumerate(correct[1:]):
         config = configs[number]
-        run.write(CONFIG, config, number)
-        run.write(
-            TRAIN_DATA, validation[:8], number, preset.prompt_style, {"stage": number}, preset.environment
-        )
+        run.write(files.CONFIG, config, number)
+        run.write(files.TRAIN_DATA, validation[:8], number, style, {"stage": number}, environment)
         write_json(run.checkpoint(number) / "config.json", {"weights": [directory.name, number]})
-        write_table(run.path(TRAINING_LOG, number), _log().cast(TRAIN_LOG_SCHEMA))
-        run.write(ROLLOUTS, answers(validation, right), number, preset.prompt_style, preset.environment)
+        write_table(run.path(files.TRAINING_LOG, number), _log().cast(TRAIN_LOG_SCHEMA))
+        run.write(files.ROLLOUTS, answers(validation, right), number, style, environment)
         chosen = proposals[number] if proposals else asked(number, configs[number + 1])
-        run.write(PROPOSAL, chosen, number)
-        run.write(ENGINEER_STATE, {}, number)
+        run.write(files.PROPOSAL, chosen, number)
+        run.write(files.ENGINEER_STATE, {}, number)
         summarize.fn(run, number, run.evaluation(run.parent(number)), run.evaluation(number))
         judge.fn(run, number, run.evaluation(run.best(number - 1)), run.evaluation(number))
-        run.write(MANIFEST, {"stage": number, "seconds": {}}, number)
-    for file in (RESULTS, REPORT):
+        run.write(files.MANIFEST, {"stage": number, "seconds": {}}, number)
+    for file in (files.RESULTS, files.REPORT):
         run.path(file).write_text("{}")
     return run
 
@@ -143,8 +108,8 @@ def finished_run(
 def with_results(run: Run, **manifest: object) -> Run:
     """The run with results of its stages, and these fields in their manifests."""
     for number in range(run.preset.stages):
-        run.write(MANIFEST, run.read(MANIFEST, number) | manifest, number)
-        run.write(RESULTS, results_with(run, number))
+        run.write(files.MANIFEST, run.read(files.MANIFEST, number) | manifest, number)
+        run.write(files.RESULTS, results_with(run, number))
     return run
 
 

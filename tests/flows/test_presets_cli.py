@@ -8,7 +8,7 @@ from support.presets import EVERY
 
 from engineer.engineers.registry import known_engineers
 from envgen.registry import ENVIRONMENTS
-from infra.config.preset import load_preset, shipped_presets
+from infra.config.preset import Preset, load_preset, shipped_presets
 
 
 def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright):
@@ -33,8 +33,10 @@ def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from_and_explains_its_
     envwright, tmp_path: Path, source: str
 ):
     assert envwright("new", "preset", "mine", "--from", source).code == 0
-    preset = load_preset(str(tmp_path / "mine.yaml"))
-    assert preset == load_preset(source).model_copy(update={"name": "mine"})
+    preset, shipped = load_preset(str(tmp_path / "mine.yaml")), load_preset(source)
+    assert (shipped.name, bool(shipped.description)) == (source, True)
+    assert preset == shipped.model_copy(update={"name": "mine"})
+    assert Preset.model_validate(preset.model_dump(mode="json")) == preset
     described = "# Stages of training, each on its own config. A finished run can be extended by more.\n"
     assert f"{described}stages: " in (tmp_path / "mine.yaml").read_text()
 

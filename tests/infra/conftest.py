@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from factories import asked, finished_run, with_results
-from report_page import EVEN, HOSTILE, MOVED, TINY, MakeRun, Page, env_config, hostile_answers, report
-from support.boards import sample_boards
+from report_page import EVEN, HOSTILE, MOVED, TINY, MakeRun, Page, hostile_answers, report
+from support.boards import boards_config, sample_boards
 
 from engineer.proposal import Proposal
 from envgen.mapf.problem import Instance
@@ -15,7 +15,8 @@ from infra.runs.run import Run
 
 @pytest.fixture(scope="session")
 def validation() -> list[Instance]:
-    return sample_boards(env_config(dict.fromkeys("345", 1 / 3)), 45, seed=3, purpose="validation")
+    config = boards_config(dict.fromkeys((3, 4, 5), (1 / 3, 0.2, 0.25)))
+    return sample_boards(config, 45, seed=3, purpose="validation")
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from envgen.config import EnvConfig
+from factories import rollout
+from support.boards import boards_config
+
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import answer
-from envgen.mapf.verifier import verify
 from infra.config.preset import load_preset
 from infra.report.page import write_report
 from infra.runs.run import Run
@@ -21,16 +22,8 @@ EMBEDDED = "data:image/svg+xml;base64,"
 VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
 
 
-def env_config(shares: dict[str, float], hole_ratio: float = 0.2) -> EnvConfig:
-    parts = {
-        size: {"data_ratio": share, "hole_ratio": hole_ratio, "wait_ratio": 0.25}
-        for size, share in shares.items()
-    }
-    return EnvConfig.model_validate({"sizes": parts})
-
-
-EVEN = env_config({"3": 0.5, "4": 0.25, "5": 0.25})
-MOVED = env_config({"4": 0.4, "5": 0.35, "6": 0.25}, hole_ratio=0.3)
+EVEN = boards_config({3: (0.5, 0.2, 0.25), 4: (0.25, 0.2, 0.25), 5: (0.25, 0.2, 0.25)})
+MOVED = boards_config({4: (0.4, 0.3, 0.25), 5: (0.35, 0.3, 0.25), 6: (0.25, 0.3, 0.25)})
 
 
 def hostile_answers(instances: list[Instance], correct: int) -> list[Rollout]:
@@ -47,16 +40,7 @@ def hostile_answers(instances: list[Instance], correct: int) -> list[Rollout]:
             answer(((*first[:-1], *holes), second)),
         ][n % 5]
         text = answer((first, second)) if n % 10 < correct else f"{HOSTILE}\n{wrong}"
-        verdict = verify(instance, text)
-        rollouts.append(
-            Rollout(
-                instance=instance,
-                completion=text,
-                completion_tokens=3,
-                truncated=n % 10 == 9,
-                verdict=verdict,
-            )
-        )
+        rollouts.append(rollout(instance, text, truncated=n % 10 == 9))
     return rollouts
 
 
@@ -95,12 +79,8 @@ class Page(HTMLParser):
     def charts(self) -> dict[str | None, ElementTree.Element]:
         """The drawing in each image, by its alternative text."""
         images = [attributes for tag, attributes in self.tags if tag == "img"]
-        return {
-            image["alt"]: ElementTree.fromstring(
-                base64.b64decode((image["src"] or "").removeprefix(EMBEDDED))
-            )
-            for image in images
-        }
+        sources = {image["alt"]: (image["src"] or "").removeprefix(EMBEDDED) for image in images}
+        return {alt: ElementTree.fromstring(base64.b64decode(source)) for alt, source in sources.items()}
 
 
 def report(run: Run) -> Page:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from report_page import env_config
+from support.boards import boards_config
 
 from envgen.config import EnvConfig
 from envgen.mapf.space import Options, space_of
@@ -23,19 +23,15 @@ LINKS = [
 
 
 @pytest.mark.parametrize(
-    ("write", "number", "text"),
+    ("write", "texts"),
     [
-        *((duration, time, text) for time, text in ((8.24, "8.2 s"), (99, "99 s"), (1_860, "31 min"))),
-        *((duration, time, text) for time, text in ((8_640, "2.4 h"), (432_000, "5 days"))),
-        *((points, value, text) for value, text in ((-0.0004, "+0.0"), (-0.0006, "−0.1"), (0.02, "+2.0"))),
-        *(
-            (short_count, n, text)
-            for n, text in ((999, "999"), (1200, "1.2k"), (52_300, "52k"), (3.4e6, "3.4M"))
-        ),
+        (duration, {8.24: "8.2 s", 99: "99 s", 1_860: "31 min", 8_640: "2.4 h", 432_000: "5 days"}),
+        (points, {-0.0004: "+0.0", -0.0006: "−0.1", 0.02: "+2.0"}),
+        (short_count, {999: "999", 1200: "1.2k", 52_300: "52k", 3.4e6: "3.4M"}),
     ],
 )
-def test_numbers_are_short_and_have_their_unit(write, number: float, text: str):
-    assert write(number) == text.replace(" ", SPACE)
+def test_numbers_are_short_and_have_their_unit(write, texts: dict[float, str]):
+    assert [write(number) for number in texts] == [text.replace(" ", SPACE) for text in texts.values()]
 
 
 def test_the_numbers_of_two_configs_stand_side_by_side_in_the_order_of_the_space():
@@ -44,7 +40,7 @@ def test_the_numbers_of_two_configs_stand_side_by_side_in_the_order_of_the_space
         return [[name, *(cell.text.replace(SPACE, " ") for cell in cells)] for name, *cells in rows]
 
     space = space_of(Options(map_sizes=(3, 4, 10)))
-    old, new = env_config({"3": 0.5, "4": 0.5}), env_config({"10": 0.5, "3": 0.5})
+    old, new = (boards_config(dict.fromkeys(sizes, (0.5, 0.2, 0.25))) for sizes in ((3, 4), (10, 3)))
     knobs, none = ["20 %", "25 %"], "none"
     assert text(space, old, old) == [["3x3", "50 %", *knobs], ["4x4", "50 %", *knobs]]
     assert text(space, old, new) == [
@@ -58,18 +54,12 @@ def test_the_numbers_of_two_configs_stand_side_by_side_in_the_order_of_the_space
     assert text(sums, old, new) == [["2 terms", "100 %", "1 → 2.5", "50 %"]], "a knob that is no share"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "see https://evil.example/x?y=1",
-        "see HTTP://evil.example",
-        "ftp://evil.example",
-        "WWW.evil.example",
-        "write to ada@evil.example or mailto:ada@evil.example",
-        "[here](https://evil.example)",
-        "<https://evil.example>",
-    ],
-)
+ADDRESSES = ["see https://evil.example/x?y=1", "see HTTP://evil.example", "ftp://evil.example"]
+ADDRESSES += ["WWW.evil.example", "write to ada@evil.example or mailto:ada@evil.example"]
+ADDRESSES += ["[here](https://evil.example)", "<https://evil.example>"]
+
+
+@pytest.mark.parametrize("words", ADDRESSES)
 def test_an_address_in_the_words_of_a_model_is_no_link_and_stays_readable(words: str):
     markdown = quiet(words)
     text = re.sub(r"\\(?=[^\w\s])", "", markdown)

@@ -80,7 +80,10 @@ def points(client: MlflowClient, run: MlflowRun, metric: str) -> list[tuple[int,
 def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_stage(
     client: MlflowClient, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), preset("chain"))
+    tested = load_preset("micro", {"name": "chain", "test": {"instances": 1}})
+    run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), tested)
+    for stage, other in ((-1, 1), (0, -1), (1, 0)):
+        run.write(TEST_ROLLOUTS, run.read(ROLLOUTS, other), stage, tested.prompt_style, tested.environment)
     addresses = log_stages(run, 1)
     runs = logged_runs(client, "chain")
     root = runs[None]
@@ -88,6 +91,7 @@ def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_s
     assert {runs[stage].data.tags["mlflow.parentRunId"] for stage in ("-1", "0", "1")} == {root.info.run_id}
     assert {entry.info.status for entry in runs.values()} == {"FINISHED"}
     assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
+    assert points(client, root, "test/valid") == [(0, 0.7), (1, 0.3), (2, 0.5)]
     assert root.data.params["arm"] == "checkpoint-V6"
     assert root.data.params["preset.trl.learning_rate"] == "0.0001"
     assert len(points(client, runs["0"], "train/reward")) == 5
@@ -115,19 +119,6 @@ def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_s
     monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
     log_stages(run, 1)
     assert len(logged_runs(MlflowClient(other), "chain")) == 4
-
-
-def test_rates_on_the_test_set_are_logged_beside_those_of_the_validation_set(
-    client: MlflowClient, tmp_path: Path
-):
-    tested = load_preset("micro", {"name": "tested", "test": {"instances": 1}})
-    run = finished_run(tmp_path / "runs" / "tested", (3, 5, 7), tested)
-    for stage, other in ((-1, 1), (0, -1), (1, 0)):
-        run.write(TEST_ROLLOUTS, run.read(ROLLOUTS, other), stage, tested.prompt_style, tested.environment)
-    log_stages(run, 1)
-    root = logged_runs(client, "tested")[None]
-    assert points(client, root, "test/valid") == [(0, 0.7), (1, 0.3), (2, 0.5)]
-    assert points(client, root, "valid") == [(0, 0.3), (1, 0.5), (2, 0.7)]
 
 
 def statuses(client: MlflowClient, name: str) -> list[str]:
@@ -206,9 +197,8 @@ def test_a_stage_done_again_or_cut_off_has_one_run_with_its_model_and_traces_of_
     place = [second.info.experiment_id]
     assert len(client.search_logged_models(place)) == 2, "of the base policy and of stage 0"
     failed, answered = client.search_traces(locations=place)
-    assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in (failed, answered)} == {
-        second.info.run_id
-    }
+    runs = {trace.info.trace_metadata["mlflow.sourceRun"] for trace in (failed, answered)}
+    assert runs == {second.info.run_id}
     assert (failed.info.state.value, answered.info.state.value) == ("ERROR", "OK")
     [span] = answered.data.spans
     assert (span.name, span.inputs["messages"][0]["content"]) == ("design stage 1", "Design after stage 0.")
@@ -236,8 +226,5 @@ def test_a_failure_of_mlflow_is_a_warning_without_password(
     assert "stage 0: not logged to MLflow at http://127.0.0.1" in caplog.text
     assert "hidden" not in caplog.text
 
-    def broken(*_: object) -> dict[str, str]:
-        raise KeyError("inside of MLflow")
-
-    monkeypatch.setattr("tasks.record._log_stages", broken)
+    monkeypatch.setattr("tasks.record._log_stages", lambda *_: {}["inside of MLflow"])
     assert record_stages(run, 0) == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from factories import asked, finished_run, with_results
+from factories import asked, finished_run, rollout, with_results
 from report_page import EMBEDDED, HOSTILE, TINY, MakeRun, Page, hostile_answers, report
 
 from envgen.config import EnvConfig
@@ -43,7 +43,6 @@ def test_the_page_is_one_file_without_scripts_or_anything_from_elsewhere(page: P
 
 
 def test_model_text_is_shown_as_text(page: Page):
-    assert page.source.count("<script") == 0
     for before in ("Drop 3x3.\n", "not JSON: ", "Failures: ", "no answer could be read: "):
         assert f"{before}{HOSTILE}" in page.text
     assert f"{HOSTILE}\nI cannot." in page.text
@@ -62,23 +61,13 @@ def test_every_drawing_is_well_formed_and_links_lead_to_sections(page: Page):
 
 def test_all_that_is_counted_of_a_map_size_stands_in_the_table(page: Page, validation: list):
     table = page.section("strata")
-    names = [
-        "valid",
-        "optimal",
-        "valid where a wait is needed",
-        "valid where none is",
-        "arrived",
-        "legal share",
-    ]
-    assert re.findall('<td data-name="rate">([a-z ]+)</td>', table) == names * 3
+    names = ["valid", "optimal", "valid where a wait is needed", "valid where none is", "arrived"]
+    assert re.findall('<td data-name="rate">([a-z ]+)</td>', table) == [*names, "legal share"] * 3
     for correct in (3, 5, 4):
         for part in breakdown_of(TINY.task, hostile_answers(validation, correct)).strata.values():
-            rates = [
-                part.valid_rate,
-                part.optimal_rate,
-                *(side.valid_rate for side in part.split("wait_required") or ()),
-            ]
-            for rate in (*rates, part.term_rate("arrived"), part.term_rate("legal_share")):
+            sides = (side.valid_rate for side in part.split("wait_required") or ())
+            terms = (part.term_rate(name) for name in ("arrived", "legal_share"))
+            for rate in (part.valid_rate, part.optimal_rate, *sides, *terms):
                 assert rate is not None
                 assert f'">{percent(rate.value)}<span class="ci">{interval(rate)}' in table
 
@@ -93,14 +82,11 @@ def test_the_facts_of_a_run_stand_on_its_page(page: Page):
         "fallback",
         "shares were scaled",
     )
-    assert all(word in page.text for word in words)
+    assert all(word in page.text for word in (*words, "shares were scaled"))
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd></div>", page.source))
     assert facts["Finished"] == "2026-01-02 03:04:05 UTC"
     assert (facts["Version"], facts["Machine"]) == ("0.1.0+abc", "Linux, 2 cores")
     assert facts["Validation set"] == "45\u00a0instances"
-
-
-def test_a_proposal_shows_what_it_changed(page: Page):
     assert re.search(r"<s>25\u00a0% →</s> 40\u00a0%</td>", page.source)
     assert re.search(r"<s>50\u00a0% →</s> none</td>", page.source)
     assert "Moves 50\u00a0% of the data." in page.text
@@ -174,9 +160,8 @@ def test_base_policy_and_last_stage_answer_the_same_instances_side_by_side(page:
     assert [title.partition(":")[0] for title in titles[1:]] == ["Still failed", "Solved before and after"]
     assert gallery.count("<svg") == gallery.count("<summary>") == 2 * gallery.count("<figure") == 20
     assert re.findall(r'<p class="label">(.*?)</p>', gallery) == ["base policy", "stage 1"] * 10
-    assert {category.replace("_", " ") for category in TINY.space.categories if category} & set(
-        re.findall(r"</span>([a-z ]+): ", gallery)
-    ), "an answer that failed says how"
+    categories = {category.replace("_", " ") for category in TINY.space.categories if category}
+    assert categories & set(re.findall(r"</span>([a-z ]+): ", gallery)), "an answer that failed says how"
 
 
 def sums(instances: list[Instance], correct: int) -> list[Rollout]:
@@ -185,11 +170,7 @@ def sums(instances: list[Instance], correct: int) -> list[Rollout]:
         one.answer if n % 10 < correct else str(int(one.answer) + 1) if n % 2 else "I cannot."
         for n, one in enumerate(instances)
     ]
-    judged = zip(instances, texts, SUMS.task.judge(instances, texts), strict=True)
-    return [
-        Rollout(instance=one, completion=text, completion_tokens=3, truncated=False, verdict=verdict)
-        for one, text, verdict in judged
-    ]
+    return list(map(rollout, instances, texts, SUMS.task.judge(instances, texts)))
 
 
 def test_the_report_of_another_environment_has_its_words_and_none_of_boards(tmp_path: Path):
@@ -222,11 +203,11 @@ def test_log_and_report_tell_a_broken_format_from_a_hard_stratum(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     run = finished_run(tmp_path / "run", (5, 0))
+    finished_run(tmp_path / "healed", (0, 5))
     alarm = "3x3: format, not skill: 10 of 10 answers could not be read or scored, no answer is valid"
-    assert f"stage 0: {alarm}" in caplog.messages
+    alarms = [message for message in caplog.messages if alarm in message]
+    assert alarms == [f"stage 0: {alarm}"], "the base policy may still have to learn the format"
     assert report(with_results(run)).section("strata").count(f'<p class="alert">{alarm}</p>') == 1
-    healed = report(with_results(finished_run(tmp_path / "healed", (0, 5))))
-    assert "not skill" not in healed.text, "the base policy may still have to learn the format"
 
 
 def test_a_report_has_no_character_that_steers_a_terminal_or_the_direction_of_writing(tmp_path: Path):

@@ -39,10 +39,10 @@ def own_preset(folder: Path) -> Preset:
     shutil.copy(skeleton.__file__, folder / "products.py")
     preset = (Path(__file__).parents[2] / "infra/config/presets/micro-sums.yaml").read_text()
     head, _, tail = preset.partition("environment:")
+    strata = "{short: {data_ratio: 0.5, digits: 3}, long: {data_ratio: 0.5, digits: 5}}"
     (folder / "own.yaml").write_text(
         f"{head}environment: {{name: module, options: {{file: products.py}}}}\n"
-        "default_config: {strata: {short: {data_ratio: 0.5, digits: 3}, "
-        "long: {data_ratio: 0.5, digits: 5}}}\n"
+        f"default_config: {{strata: {strata}}}\n"
         f"engine:{tail.partition('engine:')[2]}".replace("close: 0.5", "partial: 0.5")
     )
     return load_preset(str(folder / "own.yaml"))
@@ -64,6 +64,7 @@ import envgen
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of
 assert Path(envgen.__file__).is_relative_to(package)
+compile((package / "taskset.py").read_text(), "taskset.py", "exec")
 about = json.loads((package / "about.json").read_text())
 environment = EnvironmentSpec.model_validate(about["environment"]).resolved(package).load()
 assert environment.version == about["environment_version"]
@@ -81,15 +82,11 @@ def test_the_package_for_verifiers_judges_without_envwright(run: Run, tmp_path: 
     package = folder / "a_run_1_stage_0"
     assert not list(package.rglob("__pycache__"))
     # Nothing of this checkout, nor the file of the generator where it was.
-    done = subprocess.run(
-        [sys.executable, "-c", JUDGE, str(package)], cwd="/", capture_output=True, text=True, timeout=250
-    )
-    assert done.returncode == 0, done.stderr
-    right, wrong = json.loads(done.stdout)
+    judged = subprocess.check_output([sys.executable, "-c", JUDGE, str(package)], cwd="/", timeout=250)
+    right, wrong = json.loads(judged)
     assert all(right)
     assert not any(wrong)
     assert len(right) == 16 + len(read_dataset(run.path(VALIDATION)))
-    compile((package / "taskset.py").read_text(), "taskset.py", "exec")
 
 
 def test_the_data_sets_library_loads_the_folder(
@@ -125,7 +122,6 @@ def test_the_command_exports_a_run_by_its_name(tmp_path: Path, monkeypatch: pyte
     assert done.exit_code == 0, done.output
     folder = tmp_path / "named-stage-0-hf"
     assert (folder / "train.parquet").is_file()
-    assert json.loads((folder / "about.json").read_text())["chat_template_kwargs"] == {
-        "enable_thinking": False
-    }
+    about = json.loads((folder / "about.json").read_text())
+    assert about["chat_template_kwargs"] == {"enable_thinking": False}
     assert CliRunner().invoke(app, ["export", "named", "--stage", "0", "--to", "csv"]).exit_code == 2

@@ -126,6 +126,7 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path, monkeypatch: 
     assert first.endswith("  step 3 of 4 forged line")
     assert "said before" not in first
     assert rest[0].startswith("mine: waiting for a decision, 1 of 2 stages")
+    assert read_status(run.directory).last == first
 
 
 def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):

@@ -36,13 +36,13 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder, some = tmp_path / "copy", load_suite()[::60]
     folder.mkdir()
-    configs = []
+    configs = ""
     for index, subset in enumerate(SUBSETS):
         write_rows(folder / f"{subset}.jsonl", [public_row(some[index])])
-        configs.append(
-            f"- config_name: benchmark_{subset}\n  data_files:\n  - split: test\n    path: {subset}.jsonl\n"
+        configs += (
+            f"- config_name: benchmark_{subset}\n  data_files: [{{split: test, path: {subset}.jsonl}}]\n"
         )
-    (folder / "README.md").write_text(f"---\nconfigs:\n{''.join(configs)}---\n")
+    (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
     read = read_source(BENCHMARK, str(folder))
     assert [item.instance.problem for item in read] == [item.instance.problem for item in some[:3]]
     assert [item.groups["wait subset"] for item in read] == list(SUBSETS)
@@ -56,8 +56,6 @@ def test_a_data_set_that_cannot_be_fetched_is_explained(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "copy").mkdir()
-    complaint = (
-        rf"{source}: config benchmark_wr_025 cannot be fetched \(.*check the id and the network, or give"
-    )
+    complaint = rf"{source}: config benchmark_wr_025 cannot be fetched \(.*check the id and the network, or"
     with pytest.raises(DataError, match=complaint):
         read_source(BENCHMARK, source)

@@ -36,6 +36,9 @@ RUNS = {
 """Curriculum -> valid answers of ten, of the base policy and after each stage."""
 FAILURES = {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
 NONSENSE = asked(0, shares(0.5), fallback="no answer could be read", proposed=None)
+DESIGNS = "checkpoint-V6 trained on 0 of the 2 designs that it was asked for"
+MADE = {"finished": "2026-01-02T03:04:05+00:00", "code": "0.1.0+abc", "machine": "Linux, 2 cores"}
+SPENT = {"training": 15, "engineer_prompt": 30, "engineer_completion": 12}
 
 
 def play(folder: Path, runs: dict[str, tuple[int, ...]], spec: ComparisonSpec = SPEC) -> Path:
@@ -46,14 +49,7 @@ def play(folder: Path, runs: dict[str, tuple[int, ...]], spec: ComparisonSpec = 
             run = finished_run(
                 folder / child.name, runs[child.name], child.preset, proposals=designs, test=instances(seed=4)
             )
-            with_results(
-                run,
-                seconds={"train": 60.0, "engineer": 2.0},
-                tokens={"training": 15, "engineer_prompt": 30, "engineer_completion": 12},
-                finished="2026-01-02T03:04:05+00:00",
-                code="0.1.0+abc",
-                machine="Linux, 2 cores",
-            )
+            with_results(run, seconds={"train": 60.0, "engineer": 2.0}, tokens=SPENT, **MADE)
     return folder
 
 
@@ -89,28 +85,21 @@ def test_figures_are_means_over_the_finished_seeds_on_the_test_set(results: Comp
     assert checkpoint.frontier == results.hardest[0]
 
 
-def test_designs_that_could_not_be_read_are_counted_in_the_first_table(
+def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(
     results: ComparisonResults, page: Page
 ):
     assert [(arm.designs_used, arm.designs_asked) for arm in results.arms] == [(0, 2), (2, 2), (1, 1), (0, 0)]
     assert overview(results)["designs used"].tolist() == ["0 of 2", "2 of 2", "1 of 1", None]
-    said = "checkpoint-V6 trained on 0 of the 2 designs that it was asked for"
-    assert said in page.source
-    console = Console(width=100, file=io.StringIO())
-    console.print(comparison_table(results))
-    shown = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
-    assert "0 of 2" in shown
-    assert said in shown
+    assert DESIGNS in page.source
 
-
-def test_what_a_run_spent_is_a_mean_over_its_seeds(results: ComparisonResults):
-    spent = results.arms[0].spent
+    checkpoint = results.arms[0]
+    spent = checkpoint.spent
     assert spent
     assert (spent.training_tokens, spent.training_seconds) == (30, 120)
     assert (spent.engineer_tokens, spent.engineer_seconds) == (84, 4)
-    assert str(results.arms[0].speed) == "75\u00a0%", "of seed 1, the only one that fixed has finished"
-    assert results.arms[0].no_signal is not None
-    assert results.arms[0].shares[0] == pytest.approx({"3": 0.5, "4": 0.5})
+    assert str(checkpoint.speed) == "75\u00a0%", "of seed 1, the only one that fixed has finished"
+    assert checkpoint.no_signal is not None
+    assert checkpoint.shares[0] == pytest.approx({"3": 0.5, "4": 0.5})
 
 
 def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
@@ -181,8 +170,9 @@ def test_the_table_fits_a_terminal_loses_nothing_and_marks_what_failed(
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    for part in ("checkpoint-V6", "minus random", "minus fixed", "+20.0[", "Failed: fixed-s0"):
+    for part in ("checkpoint-V6", "minus random", "minus fixed", "+20.0[", "Failed: fixed-s0", "0 of 2"):
         assert part in shown
+    assert DESIGNS in " ".join(shown.split())
 
 
 def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults, page: Page):
@@ -234,9 +224,8 @@ def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(
 
 
 def test_the_page_says_when_on_what_and_with_which_command_it_was_made(page: Page):
-    facts = dict(
-        re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html.unescape(page.source).replace("\u00a0", " "))
-    )
+    text = html.unescape(page.source).replace("\u00a0", " ")
+    facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
     provenance = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
     assert tuple(list(facts.values())[-3:]) == provenance
     assert "<pre>envwright compare compare-micro</pre>" in page.source
@@ -262,9 +251,9 @@ def test_the_area_ends_where_the_run_with_the_fewest_tokens_ends(tmp_path: Path)
     play(tmp_path, {"random-s0": (2, 4, 8), "fixed-s0": (2, 4, 8)}, spec)
     path = tmp_path / "fixed-s0" / RESULTS.name
     run = RESULTS.read(path)
+    few = {"completion_tokens": 10}
     shorter = [
-        stage.model_copy(update={"training": stage.training.model_copy(update={"completion_tokens": 10})})
-        for stage in run.stages
+        stage.model_copy(update={"training": stage.training.model_copy(update=few)}) for stage in run.stages
     ]
     write_json(path, run.model_copy(update={"stages": tuple(shorter)}))
     results = gather(tmp_path, spec, {})
@@ -312,9 +301,6 @@ def test_run_report_and_comparison_agree_on_several_answers_to_an_instance(tmp_p
     assert results.pairs[0].differences["valid"] == difference(change, strata)
     assert "Pass@3: the share of instances" in write_page(tmp_path, results).read_text()
     report = write_report(runs["fixed"].directory).read_text()
-    for words in (
-        "20\u00a0instances for every policy. Each is answered 3 times",
-        "cut off at the token limit, valid",
-    ):
-        assert words in report
+    assert "20\u00a0instances for every policy. Each is answered 3 times" in report
+    assert "cut off at the token limit, valid" in report
     assert len(re.findall("the first of 3 answers", report)) == 1

@@ -23,10 +23,11 @@ FILE = {
         "fixed": None,
         "random": {},
         "levels": {"engineer": "levels"},
-        "gentle": {"set": {"trl.learning_rate": 1e-5}},
+        "gentle": {"set": {"trl": {"learning_rate": 1e-5}}},
         "checkpoint-V1": {"engineer": "checkpoint:V1"},
     },
 }
+FEW = {name: FILE["arms"][name] for name in ("fixed", "gentle")}
 
 
 def spec_of(folder: Path, **more: object) -> ComparisonSpec:
@@ -50,8 +51,9 @@ def test_an_arm_has_the_engineer_that_it_names_or_is_named_after_and_what_it_set
         "gentle": ("checkpoint", "V6"),
         "checkpoint-V1": ("checkpoint", "V1"),
     }
-    assert {label: preset.trl["learning_rate"] for label, preset in presets.items()}["gentle"] == 1e-5
-    assert len({preset.trl["learning_rate"] for preset in presets.values()}) == 2
+    trl = presets["fixed"].trl
+    changed = {label: preset.trl for label, preset in presets.items() if preset.trl != trl}
+    assert changed == {"gentle": trl | {"learning_rate": 1e-5}}
     assert {preset.test is not None for preset in presets.values()} == {True}, "a test set by default"
 
 
@@ -76,35 +78,20 @@ def test_every_arm_is_run_with_every_seed_and_arms_that_train_stage_0_alike_shar
     assert names == [f"{label}-s{seed}" for seed in (5, 6) for label in FILE["arms"]]
     roots = {child.arm: child.root for child in spec.children if child.preset.seed == 6}
     assert roots == dict.fromkeys(FILE["arms"], "shared-s6") | {"gentle": "shared-gentle-s6"}
-    assert [root.name for root in spec.roots] == [
-        *("shared-s5", "shared-gentle-s5", "shared-s6", "shared-gentle-s6")
+    assert [(root.name, root.preset.seed) for root in spec.roots] == [
+        *(("shared-s5", 5), ("shared-gentle-s5", 5), ("shared-s6", 6), ("shared-gentle-s6", 6))
     ]
-
-
-def test_each_seed_has_one_stage_0_which_nobody_designs():
-    spec = comparison("fixed", "random", seeds=[3, 1], settings={"stages": 4})
-    children = [(child.preset.seed, child.preset.stages, child.root) for child in spec.children]
-    assert children == [(seed, 4, f"shared-s{seed}") for seed in (3, 3, 1, 1)]
-    assert {root.name: root.preset.seed for root in spec.roots} == {"shared-s3": 3, "shared-s1": 1}
     assert {(root.preset.stages, root.preset.engineer.name) for root in spec.roots} == {(1, "fixed")}
+    assert {child.preset.stages for child in spec.children} == {2}
 
 
 def test_a_budget_is_shared_by_the_stages(tmp_path: Path):
-    steps, tokens, seconds = (
-        spec_of(tmp_path, budget=budget).base for budget in ({"steps": 12}, {"tokens": 999}, {"seconds": 7})
-    )
+    budgets = ({"steps": 12}, {"tokens": 999}, {"seconds": 7})
+    steps, tokens, seconds = (spec_of(tmp_path, budget=budget, arms=FEW).base for budget in budgets)
     stages = steps.stages
     assert steps.trl["max_steps"] == 12 // stages
     assert tokens.training.max_tokens == 999 // stages
     assert seconds.training.max_seconds == 7 / stages
-    with pytest.raises(EnvwrightError, match=r"budget.steps: 13 cannot be shared by"):
-        spec_of(tmp_path, budget={"steps": 13})
-
-
-def test_nested_settings_change_what_they_name(tmp_path: Path):
-    arms = {"fixed": {}, "gentle": {"set": {"trl": {"learning_rate": 1e-5}}}}
-    fixed, gentle = spec_of(tmp_path, arms=arms).presets.values()
-    assert gentle.trl == fixed.trl | {"learning_rate": 1e-5}
 
 
 def test_the_short_form_writes_the_file_that_means_the_same(tmp_path: Path):
@@ -124,13 +111,8 @@ def test_the_short_form_writes_the_file_that_means_the_same(tmp_path: Path):
 def test_an_engineer_of_another_package_says_whether_it_reads_the_context(
     reads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    source = f"""
-from engineer.contract import Engineer
-
-class ENGINEER(Engineer):
-    reads_context = {reads}
-"""
-    install_engineer(tmp_path, monkeypatch, source)
+    head = "from engineer.contract import Engineer\nclass ENGINEER(Engineer):\n"
+    install_engineer(tmp_path, monkeypatch, f"{head}    reads_context = {reads}\n")
     assert labels("tidal,fixed") == ("tidal-V6,fixed" if reads else "tidal,fixed")
     if not reads:
         with pytest.raises(EnvwrightError, match="'tidal' reads no context"):
@@ -150,6 +132,7 @@ class ENGINEER(Engineer):
         ({"baselines": ["rand"]}, "baselines: 'rand' is no arm"),
         ({"budget": {"steps": 2, "tokens": 3}}, "exactly one of steps, tokens and seconds"),
         ({"budget": {"tokens": 1}}, "budget.tokens: 1 cannot be shared by 2 stages"),
+        ({"budget": {"steps": 13}}, "budget.steps: 13 cannot be shared by"),
         ({"budget": {"steps": 4}, "set": {"trl": {"max_steps": 9}}}, "trl.max_steps: the budget sets it"),
         ({"name": "micro"}, "name: 'micro' is the name of a shipped preset"),
         ({"arms": {"fixed": {}, "x": {"set": {"seed": 1}}}, "primary": "x"}, "arms.x.set.seed: is the same"),
@@ -180,10 +163,8 @@ def test_engineers_of_the_short_form_are_named_once():
 
 
 def opened(directory: Path, **more: object) -> ComparisonSpec:
-    path = directory.parent / "wanted.yaml"
-    path.write_text(dump_yaml(FILE | more))
-    file, text = read_comparison_file(path)
-    return open_comparison(directory, resolve_comparison(file), text)
+    spec = spec_of(directory.parent, **more)
+    return open_comparison(directory, spec, (directory.parent / "comparison.yaml").read_text())
 
 
 def test_a_comparison_is_registered_once_and_arms_and_seeds_are_added_openly(tmp_path: Path):
@@ -202,14 +183,14 @@ def test_a_comparison_is_registered_once_and_arms_and_seeds_are_added_openly(tmp
 
 @pytest.mark.parametrize("budget", [None, {"steps": 4}, {"tokens": 40}, {"seconds": 4}])
 def test_a_comparison_is_found_again_whatever_its_budget(tmp_path: Path, budget: dict | None):
-    first = opened(tmp_path / "guards", budget=budget)
-    again = opened(tmp_path / "guards", budget=budget, seeds=[5, 6, 7])
+    first = opened(tmp_path / "guards", budget=budget, arms=FEW)
+    again = opened(tmp_path / "guards", budget=budget, arms=FEW, seeds=[5, 6, 7])
     assert again.presets == first.presets
     assert [kept.text for kept in again.registrations[:1]] == [kept.text for kept in first.registrations]
 
 
 def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tmp_path: Path):
-    arms = {"random": {}, "gentle": FILE["arms"]["gentle"]}
+    arms = {"random": {}, "gentle": FEW["gentle"]}
     opened(tmp_path / "guards", arms=arms)
     whole = opened(tmp_path / "guards", arms=arms | {"fixed": {}})
     assert whole.file.baseline_arms == ("random",)
@@ -222,19 +203,17 @@ def test_an_added_baseline_does_not_change_what_the_others_are_tested_against(tm
         ({"set": {"instances": 24}}, "instances: 16 there, 24 here"),
         ({"set": {"instances": 24}, "arms": {"bandit": {}}, "primary": ""}, "instances: 16 there, 24 here"),
         ({"baselines": ["random"]}, "baselines: .'fixed', 'random'. there, .'random',. here"),
-        (
-            {"arms": FILE["arms"] | {"gentle": {"set": {"trl.learning_rate": 2e-5}}}},
-            "arms.gentle: trl.learning_rate",
-        ),
-        ({"primary": "levels"}, "primary: gentle there, levels here"),
+        ({"arms": FEW | {"gentle": {"set": {"trl.learning_rate": 2e-5}}}}, "arms.gentle: trl.learning_rate"),
+        ({"primary": "random"}, "primary: gentle there, random here"),
         ({"test": {"seed": 3}}, "test"),
         ({"budget": {"steps": 4}}, "budget"),
     ],
 )
 def test_a_comparison_is_not_continued_under_another_file(tmp_path: Path, change: dict, complaint: str):
-    opened(tmp_path / "guards")
+    arms = FEW | {"random": {}}
+    opened(tmp_path / "guards", arms=arms)
     with pytest.raises(RunDirectoryError, match=complaint):
-        opened(tmp_path / "guards", **change)
+        opened(tmp_path / "guards", **{"arms": arms, **change})
 
 
 def test_a_directory_of_something_else_or_a_damaged_one_is_refused(tmp_path: Path):

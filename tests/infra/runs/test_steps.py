@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.errors import RunDirectoryError
-from envgen.files import file_digest, write_text
+from envgen.files import file_digest
 from infra.runs import steps
 from infra.runs.steps import StepRecord, policy_identity, run_step, step_key
 
@@ -49,23 +49,24 @@ def test_a_step_runs_once(tmp_path: Path):
 def test_what_a_body_keeps_outlives_it_until_the_record_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def body() -> None:
-        write_outputs(tmp_path)
-        (tmp_path / "kept").touch()
+    kept = tmp_path / "kept"
 
-    def killed(path: Path, value: object) -> None:
-        raise KeyboardInterrupt
+    def run() -> StepRecord:
+        def body() -> None:
+            write_outputs(tmp_path)
+            kept.touch()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(steps, "write_json", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept")
-    assert (tmp_path / "kept").exists()
-    run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept")
-    assert not (tmp_path / "kept").exists()
-    (tmp_path / "kept").touch()  # killed between record and removal
-    assert run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished="kept").reused
-    assert not (tmp_path / "kept").exists()
+        return run_step(tmp_path, "generate", {}, OUTPUTS, body, unfinished=kept.name)
+
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(steps, "write_json", lambda *_: 1 / 0)
+        run()
+    assert kept.exists()
+    run()
+    assert not kept.exists()
+    kept.touch()  # killed between record and removal
+    assert run().reused
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize("name", ["config.json", "checkpoint/deep/weights", "checkpoint/stray"])
@@ -100,25 +101,13 @@ def test_a_damaged_record_counts_as_not_done(tmp_path: Path, record: str):
 
 
 def test_a_step_whose_body_raises_or_breaks_its_promise_is_not_recorded(tmp_path: Path):
-    def body() -> None:
-        write_outputs(tmp_path)
-        raise RuntimeError("the disk is gone")
-
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         step(tmp_path, lambda: None)
     assert not step(tmp_path).reused
-    with pytest.raises(RuntimeError, match="the disk is gone"):
-        step(tmp_path, body, seed=1)
+    with pytest.raises(ZeroDivisionError):
+        step(tmp_path, lambda: write_outputs(tmp_path) or 1 / 0, seed=1)
     assert not (tmp_path / ".steps" / "generate.json").exists()
     assert not step(tmp_path).reused
-
-
-def test_steps_of_one_directory_are_apart(tmp_path: Path):
-    step(tmp_path)
-    path = tmp_path / "breakdown.json"
-    other = run_step(tmp_path, "summarize", {"seed": 0}, (path.name,), lambda: write_text(path, "{}"))
-    assert not other.reused
-    assert step(tmp_path).reused
 
 
 class Decided(BaseModel):
