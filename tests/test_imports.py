@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parent.parent
 HEAVY = {"torch", "transformers", "trl", "vllm", "datasets", "accelerate"}
 
@@ -22,64 +24,25 @@ print(json.dumps({"loaded": names, "modules": sorted({m.partition(".")[0] for m 
 """
 
 
-def load(*names: str) -> tuple[set[str], set[str]]:
-    """Import modules in a fresh interpreter: the modules that were named, and the top-level packages there
-    afterwards."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, *names], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    return set(found["loaded"]), set(found["modules"])
+SERVICES = {"prefect", "mlflow"}
+SPECS = [
+    f"infra.{name}" for name in ("config.preset", "config.settings", "results", "runs.run", "runs.steps")
+]
+SPECS += [f"policy.{name}" for name in ("chat.contract", "chat.engine", "checkpoints", "warm_start")]
+SPECS += [f"policy.grpo.{name}" for name in ("rewards", "train_log", "train_spec")]
+CHILDREN = [f"policy.{name}" for name in ("chat.engine", "child", "evaluation", "rollouts")]
+CASES = {
+    "testbed and engineer": (["envgen.*", "engineer.*"], HEAVY | SERVICES),
+    "settings and specs": ([*SPECS, "flows.cli"], HEAVY | SERVICES),
+    "beside a child": (["tasks.*", "flows.curriculum", *CHILDREN], {"torch", "trl", "vllm"}),
+    "no model asked": (["engineer.*", *SPECS[:1], "policy.chat.endpoint"], {"openai", "httpx2", "torch"}),
+}
 
 
-def test_the_testbed_and_the_engineer_load_without_model_libraries():
-    named, modules = load("envgen.*", "engineer.*")
-    assert {
-        "envgen.mapf.sampler",
-        "envgen.mapf.solver.solve",
-        "engineer.propose",
-    } <= named
-    assert not modules & (HEAVY | {"prefect", "mlflow"})
-
-
-def test_settings_and_specs_load_without_model_libraries():
-    specs = [
-        "infra.config.preset",
-        "infra.config.settings",
-        "infra.results",
-        "infra.runs.run",
-        "infra.runs.steps",
-        "flows.cli",
-    ]
-    specs += [
-        "policy.grpo.train_spec",
-        "policy.grpo.train_log",
-        "policy.chat.engine",
-        "policy.chat.contract",
-        "policy.grpo.rewards",
-        "policy.checkpoints",
-        "policy.warm_start",
-    ]
-    named, modules = load(*specs)
-    assert named == set(specs)
-    assert not modules & (HEAVY | {"prefect", "mlflow"})
-
-
-def test_what_runs_beside_a_child_loads_without_torch():
-    """The parent of training and generation never holds a model library."""
-    _, modules = load(
-        "tasks.*",
-        "flows.curriculum",
-        "policy.child",
-        "policy.chat.engine",
-        "policy.evaluation",
-        "policy.rollouts",
-    )
-    assert "prefect" in modules
-    assert not modules & {"torch", "trl", "vllm"}
-
-
-def test_the_client_library_of_endpoints_is_loaded_only_when_a_model_is_asked():
-    _, modules = load("engineer.*", "policy.chat.endpoint", "infra.config.preset")
-    assert not modules & {"openai", "httpx2", "torch"}
+@pytest.mark.parametrize(("names", "without"), CASES.values(), ids=CASES)
+def test_modules_load_without_libraries_that_only_some_need(names: list[str], without: set[str]):
+    """In a fresh interpreter."""
+    command = [sys.executable, "-c", LOAD, *names]
+    seen = json.loads(subprocess.check_output(command, cwd=REPOSITORY, timeout=120))
+    assert len(seen["loaded"]) >= len(names)
+    assert not set(seen["modules"]) & without

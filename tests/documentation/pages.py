@@ -24,11 +24,7 @@ from policy.grpo.train_spec import TrainingSettings
 ROOT = Path(__file__).parents[2]
 HEAD = "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->"
 SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
-    (
-        "environment",
-        EnvironmentSpec,
-        "The environment and its options: [Environments](environments.md).",
-    ),
+    ("environment", EnvironmentSpec, "The environment and its options: [Environments](environments.md)."),
     ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
     (
         "test",
@@ -55,18 +51,17 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
 
 def commands_page() -> str:
     """docs/commands.md: every command with its options, and the first sentence that it says of itself."""
-    lines = [
-        HEAD,
-        "",
-        "# Commands",
-        "",
-        "`envwright COMMAND --help` says what each option means. Top-level [fields of a preset](presets.md)",
-        "are options of `run`; all others are `--set a.b=c`. `--json` prints a table as JSON.",
-        "",
-        "| command | does | options |",
-        "|---|---|---|",
-    ]
-    return "\n".join([*lines, *_commands(get_command(app), "envwright")]) + "\n"
+    head = f"""{HEAD}
+
+# Commands
+
+`envwright COMMAND --help` says what each option means. Top-level [fields of a preset](presets.md)
+are options of `run`; all others are `--set a.b=c`. `--json` prints a table as JSON.
+
+| command | does | options |
+|---|---|---|
+"""
+    return head + "\n".join(_commands(get_command(app), "envwright")) + "\n"
 
 
 def _commands(command: Any, name: str) -> list[str]:
@@ -84,22 +79,21 @@ def _commands(command: Any, name: str) -> list[str]:
 
 def presets_page() -> str:
     """docs/presets.md: the presets that are shipped, and every field with type, default and meaning."""
-    lines = [
-        HEAD,
-        "",
-        "# Presets",
-        "",
-        "A preset is everything that decides a curriculum, in one YAML file. `envwright run NAME` takes a",
-        "shipped one, `envwright run ./mine.yaml` yours, and `--set a.b=c` changes any field for one run.",
-        "`--dry-run` prints the resolved preset with every default.",
-        "",
-        "## Shipped",
-        "",
-        "| preset | is |",
-        "|---|---|",
-    ]
-    for path in sorted(PRESETS.glob("*.yaml")):
-        lines.append(f"| `{path.stem}` | {read_yaml(path)['description'].strip()} |")
+    head = f"""{HEAD}
+
+# Presets
+
+A preset is everything that decides a curriculum, in one YAML file. `envwright run NAME` takes a
+shipped one, `envwright run ./mine.yaml` yours, and `--set a.b=c` changes any field for one run.
+`--dry-run` prints the resolved preset with every default.
+
+## Shipped
+
+| preset | is |
+|---|---|
+"""
+    paths = sorted(PRESETS.glob("*.yaml"))
+    lines = [f"| `{path.stem}` | {read_yaml(path)['description'].strip()} |" for path in paths]
     lines += ["", "## Fields", "", *_table(Preset)]
     for name, model, text in SECTIONS:
         lines += ["", f"### `{name}`", "", text, "", *_table(model)]
@@ -108,7 +102,7 @@ def presets_page() -> str:
         "Any option of [TRL's `GRPOConfig`](https://huggingface.co/docs/trl/grpo_trainer) by its own name;",
         "an unknown one is answered with the nearest.",
     ]
-    return "\n".join(lines) + "\n"
+    return head + "\n".join(lines) + "\n"
 
 
 def _table(model: type[BaseModel]) -> list[str]:

@@ -74,9 +74,8 @@ def left_out(page: Path, line: str) -> str:
     """Why a command is not run; empty if it is."""
     if line.startswith(RUN_ALL_THE_SAME):
         return ""
-    return ELSEWHERE.get(page.name, "") or next(
-        (why for begin, why in LEFT_OUT.items() if line.startswith(begin)), ""
-    )
+    reasons = (why for begin, why in LEFT_OUT.items() if line.startswith(begin))
+    return ELSEWHERE.get(page.name, "") or next(reasons, "")
 
 
 def calls(line: str, program: str) -> list[list[str]]:
@@ -97,7 +96,5 @@ def smaller(line: str) -> tuple[str, int]:
 
 def named_files(page: Path) -> dict[str, str]:
     """The files that a page shows, whose first line is a comment with their name."""
-    blocks = re.findall(
-        r"```(?:yaml|python)\n# (\S+\.(?:yaml|py))\n(.*?)```", page.read_text(), flags=re.DOTALL
-    )
-    return dict(blocks)
+    block = r"```(?:yaml|python)\n# (\S+\.(?:yaml|py))\n(.*?)```"
+    return dict(re.findall(block, page.read_text(), flags=re.DOTALL))

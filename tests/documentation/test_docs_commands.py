@@ -1,6 +1,4 @@
-"""Every shell command of README.md and the docs is run, made small.
-
-What cannot be run here is read by its own command line."""
+"""Every shell command of README.md and the docs is run, made small."""
 
 import runpy
 import shutil
@@ -25,22 +23,14 @@ from documentation.shell_lines import (
     smaller,
 )
 from support.envwright_serve import person, serving
-from typer.main import get_command
 
 RUNNABLE = [page for page in PAGES if any(not left_out(page, line) for line in shell_lines(page))]
 
 
 def shell(folder: Path, command: str, code: int = 0) -> str:
     """What a shell prints that runs a command in a folder, to its end with this exit code."""
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=person() | {"COLUMNS": "120"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    variables, pipes = person() | {"COLUMNS": "120"}, {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=variables, text=True, timeout=900, **pipes)
     assert done.returncode == code, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -89,20 +79,6 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, folder: Path):
                 login = ". runs/.serve/env; "
             else:
                 shell(folder, login + command, code)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_that_are_not_run_are_read_by_the_command_line(page: Path):
-    from flows.cli import app
-
-    for line in filter(lambda line: left_out(page, line), shell_lines(page)):
-        for arguments in calls(line, "envwright"):
-            # Reads all arguments as a call would, and calls nothing.
-            command, name = get_command(app), "envwright"
-            while inner := getattr(command, "commands", None):
-                name, *arguments = arguments
-                command = inner[name]
-            command.make_context(name, arguments)
 
 
 @pytest.mark.slow
