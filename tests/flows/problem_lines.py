@@ -7,21 +7,14 @@ Cell = tuple[int, int]
 
 
 def problem_line(name: str, size: int, holes: list, *agents: tuple[Cell, Cell]) -> str:
-    return json.dumps(
-        {
-            "id": name,
-            "size": size,
-            "holes": holes,
-            "agents": [{"start": list(s), "goal": list(g)} for s, g in agents],
-        }
-    )
+    pairs = [{"start": list(start), "goal": list(goal)} for start, goal in agents]
+    return json.dumps({"id": name, "size": size, "holes": holes, "agents": pairs})
 
 
 def write_lines(path: Path, *values: object) -> None:
     """Lines as they are given, or as JSON of what is no text."""
-    path.write_text(
-        "".join((value if isinstance(value, str) else json.dumps(value)) + "\n" for value in values)
-    )
+    lines = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 PLUS = [[0, 0], [0, 2], [2, 0], [2, 2]]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from flows.cli import COMMANDS as PANELS
-from flows.cli import GROUPS, app
+from flows.cli import app
 from infra.config.versions import code_version
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -39,25 +38,9 @@ def test_every_command_says_what_it_does_and_shows_an_example(envwright):
         for name in path:
             command = command.commands[name]  # type: ignore[attr-defined]
         assert f" {path[-1]} " in pages[path[:-1]]
-        summary, page = command.help.split("\n")[0], " ".join(envwright(*path, "--help").out.split())
-        assert summary
-        assert summary in page
-        assert f"Example: envwright {' '.join(path)} " in page + " "
-
-
-def test_the_help_shows_every_command_in_its_panel(envwright):
-    panels: dict[str, list[str]] = {}
-    for line in envwright("--help").out.splitlines():
-        if line.startswith("╭─"):
-            panels[line.strip("╭─╮ ")] = names = []
-        elif line.startswith("│ ") and line[2] != " ":
-            names.append(line.split()[1])
-    del panels["Options"]
-    expected = {panel: [each.__name__ for each in functions] for panel, functions in PANELS.items()}
-    for panel, groups in GROUPS.items():
-        expected[panel] += groups
-    assert [*panels.items()] == [*expected.items()]
-    assert sorted(name for names in panels.values() for name in names) == sorted(COMMANDS)
+        assert command.help.split("\n")[0]
+        text = " ".join(command.help.replace("`", "").split())
+        assert f"Example: envwright {' '.join(path)} " in f"{text} "
 
 
 def test_the_version_is_the_one_that_a_report_names(envwright):
@@ -68,12 +51,7 @@ def test_the_version_is_the_one_that_a_report_names(envwright):
 
 USAGE = [
     ("frobnicate", "No such command 'frobnicate'"),
-    ("mapf solve", "Missing argument"),
-    ("mapf solve problems.jsonl", "Missing option"),
     ("mapf generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
-    ("run", "Missing argument"),
-    ("report a b", "unexpected extra argument"),
-    ("mapf verify --speed 9", "No such option"),
     ("benchmark tiny --style haiku", "style: 'haiku' is none of board, compact"),
     ("serve --prefect-port 70000", "--prefect-port"),
 ]
@@ -81,14 +59,8 @@ PRESETS = [  # one of a kind; all mistakes are in tests/infra
     ("run tinny", "tinny: no such preset; did you mean tiny? the shipped ones are"),
     ("run micro --context V9", "error: engineer.context: Value error, context 'V9': expected one of V1"),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
-    ("run micro --set trl.top_k=5", "error: trl.top_k: envwright sets this option itself"),
-    ("compare micro --engineers randm", "did you mean 'random'"),
     ("compare micro --seeds 0,-1", "seeds.1: Input should be greater than or equal to 0 (got '-1')"),
-    ("benchmark ./nowhere", "./nowhere: no checkpoint there"),
-    (
-        "benchmark http://host/v1?key=abc#m",
-        "expected an address as http://localhost:8000/v1, without user, password, query or",
-    ),
+    ("benchmark http://host/v1?key=abc#m", "expected an address as http://localhost:8000/v1, without user,"),
     ("benchmark tiny --max-model-len 4096", "max_model_len: 4096 is read by the backend vllm only"),
     ("benchmark http://localhost:1/v1#m --backend vllm", "backend: is read where a model is run here"),
 ]
@@ -102,25 +74,8 @@ def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_does_not_touch_a_folder_of_something_else(envwright, tmp_path: Path):
-    (tmp_path / "runs" / "mine").mkdir(parents=True)
-    (tmp_path / "runs" / "mine" / "thesis.tex").write_text("")
-    done = envwright("run", "micro", "--name", "mine")
-    assert done.code == 2
-    assert "exists and is no curriculum" in done.err
-    assert [p.name for p in (tmp_path / "runs" / "mine").iterdir()] == ["thesis.tex"]
-
-
 def test_a_misspelt_run_is_answered_with_the_nearest_names(refused, tmp_path: Path):
     for name in ("micro-checkpoint-V6-s0", "other"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     for command in ("show", "report", "approve"):
         refused([command, "micro-checkpoint-V6W-s0"], "no such run; did you mean 'micro-checkpoint-V6-s0'?")
-
-
-def test_a_report_of_what_is_no_run_is_refused(refused, tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "runs" / "damaged").mkdir(parents=True)
-    (tmp_path / "runs" / "damaged" / "results.json").write_text("{")
-    refused(["report", "./file"], "results.json: is missing")
-    refused(["report", "damaged"], "results.json: damaged, or made by another version")

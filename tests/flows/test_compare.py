@@ -130,7 +130,7 @@ def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeyp
     keys: dict[str, str] = {}
 
     def keyed(
-        directory: Path, step: str, decides: dict[str, Any], outputs: tuple[str, ...], *_: Any, **__: Any
+        _: Path, step: str, decides: dict, outputs: tuple[str, ...], *__: Any, **___: Any
     ) -> StepRecord:
         keys[step] = step_key(step, decides)
         return StepRecord(step=step, key=keys[step], outputs=dict.fromkeys(outputs, keys[step]), seconds=0)

@@ -1,7 +1,4 @@
-"""The order of a curriculum: what each stage starts from, and when the run ends.
-
-The stages here train nothing, and no server runs.
-"""
+"""The order of a curriculum whose stages train nothing: what each starts from, and when the run ends."""
 
 import logging
 from collections.abc import Callable
@@ -10,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.boards import boards_config
 
 import flows.curriculum
 from engineer.gate import BASE_POLICY, decide
@@ -31,13 +29,11 @@ DEFAULT = load_preset("micro").default_config
 
 
 def proposed(stage: int) -> EnvConfig:
-    return EnvConfig.model_validate(
-        {"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.2 + stage / 100, "wait_ratio": 0}}}
-    )
+    return boards_config({3: (1, 0.2 + stage / 100, 0)})
 
 
 class Turn(NamedTuple):
-    """A stage that was begun: its config, and the stage whose checkpoint it trains."""
+    """A stage that was begun, and the stage whose checkpoint it trains."""
 
     number: int
     config: EnvConfig
@@ -71,15 +67,12 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
             run.write(MANIFEST, {"stage": number}, number)
             return number + 1, {}
 
-        def nothing(*_: object) -> None:
-            """Stands for what comes before the first stage, and for what is shown."""
-
-        before = ("record_start", "make_validation", "evaluate_start", "require_solved")
-        names = (*before, "show_result", "record_stages")
-        monkeypatch.setattr(Preset, "plan", nothing)
-        stand_ins: dict[str, Callable] = dict.fromkeys(names, nothing)
-        for name, stand_in in (stand_ins | {"stage": stage, "publish": lambda run, stage: stage + 1}).items():
-            monkeypatch.setattr(flows.curriculum, name, stand_in)
+        monkeypatch.setattr(Preset, "plan", lambda *_: None)
+        names = ("record_start", "make_validation", "evaluate_start", "require_solved", "show_result")
+        for name in (*names, "record_stages"):
+            monkeypatch.setattr(flows.curriculum, name, lambda *_: None)
+        monkeypatch.setattr(flows.curriculum, "stage", stage)
+        monkeypatch.setattr(flows.curriculum, "publish", lambda run, stage: stage + 1)
         preset = load_preset("micro", {key.replace("__", "."): value for key, value in settings.items()})
         return Played(turns, flows.curriculum.run_curriculum(preset, tmp_path / "run"))  # type: ignore[arg-type]
 
@@ -89,15 +82,9 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
 def answer(directory: Path, verdict: Verdict) -> None:
     """Decide on what stage 0 proposed."""
     run = Run(directory=directory)
-    decision = Decision(
-        stage=0,
-        decision=verdict,
-        config=DEFAULT if verdict == "reject" else proposed(0),
-        via="shell",
-        proposal=run.digest(PROPOSAL, 0),
-        decided_at=datetime.now(UTC),
-    )
-    store_decision(run, decision)
+    config = DEFAULT if verdict == "reject" else proposed(0)
+    how = {"via": "shell", "proposal": run.digest(PROPOSAL, 0), "decided_at": datetime.now(UTC)}
+    store_decision(run, Decision(stage=0, decision=verdict, config=config, **how))
 
 
 FIRST, SECOND = Turn(0, DEFAULT, BASE_POLICY), Turn(1, proposed(0), 0)

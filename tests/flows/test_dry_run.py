@@ -55,8 +55,3 @@ def test_run_compare_and_dry_run_say_the_same_hours(envwright, monkeypatch: pyte
     assert "training time: 0.8 h" in limited
     for name in ("tiny", "simulated"):
         assert "training time: unknown until the first steps" in envwright("run", name, "--dry-run").out
-
-
-@pytest.mark.parametrize("instances", [0, 1_000_001, 10**18])
-def test_a_stage_has_a_million_instances_at_most(refused, instances: int):
-    refused(["run", "micro", "--set", f"instances={instances}"], "instances: Input should be")

@@ -25,13 +25,9 @@ def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kep
     assert len(server.asked) == questions
     assert {question["temperature"] for question, _ in server.asked} == {0.5}
     results = json.loads((tmp_path / "out" / "engineers.json").read_text())
-    assert {score["engineer"] for score in results["engineers"]} == {
-        "look-ahead",
-        "fixed",
-        "openai,temperature=0.5",
-    }
-    [mine] = [score for score in results["engineers"] if score["engineer"].startswith("openai")]
-    assert mine["tokens"] > 0
+    tokens = {score["engineer"]: score["tokens"] for score in results["engineers"]}
+    assert set(tokens) == {"look-ahead", "fixed", "openai,temperature=0.5"}
+    assert tokens["openai,temperature=0.5"] > 0
     lines = (tmp_path / "out" / "answers" / "openai,temperature=0.5.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
     assert len(lines) == questions

@@ -49,13 +49,10 @@ def test_problems_are_solved_before_their_answers_are_judged(envwright, tmp_path
     [problem] = read_problems(tmp_path / "p.jsonl")
     solution = solve(problem)
     assert solution
-    write_lines(
-        tmp_path / "a.jsonl",
-        *({"id": "apart", "completion": text} for text in (answer(solution.plan), LATE, JUMP)),
-    )
-    verdicts = [
-        json.loads(line) for line in envwright("mapf", "verify", "p.jsonl", "a.jsonl").out.splitlines()
-    ]
+    texts = (answer(solution.plan), LATE, JUMP)
+    write_lines(tmp_path / "a.jsonl", *({"id": "apart", "completion": text} for text in texts))
+    printed = envwright("mapf", "verify", "p.jsonl", "a.jsonl").out
+    verdicts = [json.loads(line) for line in printed.splitlines()]
     assert [(v["valid"], v["optimal"]) for v in verdicts] == [(True, True), (True, False), (False, False)]
     jump = verdicts[2]
     assert (jump["category"], jump["agent"], jump["step"], jump["cell"]) == ("illegal_move", 0, 1, [0, 2])
@@ -75,13 +72,9 @@ def test_answers_that_cannot_be_judged_are_refused_with_their_line(refused, tmp_
         ([], "holds no answer"),
     ]:
         write_lines(tmp_path / "answers.jsonl", *values)
-        refused(
-            ["mapf", "verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"],
-            f"error: answers.jsonl: {complaint}",
-        )
-    refused(
-        ["mapf", "verify", "p.jsonl", "nowhere.jsonl", "-o", "verdicts.jsonl"], "nowhere.jsonl: no such file"
-    )
+        command = ["mapf", "verify", "p.jsonl", "answers.jsonl", "-o", "verdicts.jsonl"]
+        refused(command, f"error: answers.jsonl: {complaint}")
+    refused(["mapf", "verify", "p.jsonl", "nowhere.jsonl", "-o", "v.jsonl"], "nowhere.jsonl: no such file")
     refused(["mapf", "verify", "nowhere.parquet", "answers.jsonl"], "nowhere.parquet: no such file")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.jsonl", "p.jsonl"]
 

@@ -5,26 +5,22 @@ from typing import Any
 
 import pytest
 from factories import finished_run
+from support.boards import boards_config
 
 from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from flows.approval import approval_form
 from infra.config.preset import load_preset
+from infra.results import Decision
 from infra.runs.files import CONFIG, DECISION, PROPOSAL
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import Run
 
-
-def config_of(*shares: float) -> EnvConfig:
-    parts = {
-        str(3 + index): {"data_ratio": share, "hole_ratio": 0.3, "wait_ratio": 0.25}
-        for index, share in enumerate(shares)
-    }
-    return EnvConfig.model_validate({"sizes": parts})
-
-
-PREVIOUS, PROPOSED = config_of(0.25, 0.25, 0.25, 0.25), config_of(0.1, 0.3, 0.3, 0.3)
+PREVIOUS, PROPOSED = (
+    boards_config({size: (share, 0.3, 0.25) for size, share in enumerate(shares, start=3)})
+    for shares in ((0.25, 0.25, 0.25, 0.25), (0.1, 0.3, 0.3, 0.3))
+)
 
 
 @pytest.fixture
@@ -47,6 +43,12 @@ def decide(run: Run, verdict: Any, **more: Any) -> EnvConfig | None:
     return next_config(run, 0)
 
 
+def stored(run: Run) -> Decision:
+    decision = run.decision(0)
+    assert decision is not None
+    return decision
+
+
 def edited(**knobs: float) -> dict[str, Any]:
     raw = PROPOSED.model_dump(mode="json")
     raw["sizes"]["6"] |= knobs
@@ -58,9 +60,7 @@ def test_every_verdict_leads_to_its_config_and_may_be_replaced_and_without_one_t
     assert next_config(run, 0) is None
     assert decide(run, "reject", comment="too hard") == PREVIOUS
     assert not must_ask(run, 0)
-    decision = run.decision(0)
-    assert decision is not None
-    assert (decision.decision, decision.edited, decision.comment) == ("reject", False, "too hard")
+    assert (stored(run).decision, stored(run).edited, stored(run).comment) == ("reject", False, "too hard")
     assert decide(run, "stop") is None
     assert not must_ask(run, 0)
     assert decide(run, "approve", by="ada") == PROPOSED
@@ -81,14 +81,10 @@ def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: Run):
     assert config is not None
     assert config.strata["6"]["hole_ratio"] == 0.25
     assert sum(part.data_ratio for part in config.strata.values()) == pytest.approx(1)
-    decision = run.decision(0)
-    assert decision is not None
-    assert decision.edited
-    assert decision.changes == ("data_ratio summed to 0.8 and was scaled to 1",)
+    assert stored(run).edited
+    assert stored(run).changes == ("data_ratio summed to 0.8 and was scaled to 1",)
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
-    decision = run.decision(0)
-    assert decision is not None
-    assert not decision.edited, "submitted as it was shown"
+    assert not stored(run).edited, "submitted as it was shown"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""The step that asks the engineer: the engineer's state in the stage directory, cut off and
-repeated."""
+"""The step that asks the engineer: the engineer's state in the stage directory, cut off and repeated."""
 
 import json
 from pathlib import Path
@@ -13,18 +12,9 @@ from envgen.dataset import write_table
 from envgen.errors import EngineerError
 from envgen.files import file_digest, write_json
 from infra.config.preset import load_preset
+from infra.runs import files
 from infra.runs.context import design_context, training_facts
-from infra.runs.files import (
-    BREAKDOWN,
-    CONFIG,
-    CURRICULUM,
-    ENGINEER_STATE,
-    MANIFEST,
-    PROPOSAL,
-    TRAINING_LOG,
-    File,
-    file_state,
-)
+from infra.runs.files import CONFIG, CURRICULUM, ENGINEER_STATE, PROPOSAL, TRAINING_LOG, File, file_state
 from infra.runs.run import Run, default_name, new_curriculum, open_run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
@@ -55,7 +45,7 @@ def ask(run: Run, stage: int) -> StepRecord:
     path = run.folder(stage) / RECORDS / "engineer.json"
     before = file_state(path)
     judged = judge.fn(run, stage, run.evaluation(run.best(stage - 1)), run.evaluation(stage))
-    propose.fn(run, stage, design_context(run, stage, run.read(BREAKDOWN, stage)), judged)
+    propose.fn(run, stage, design_context(run, stage, run.read(files.BREAKDOWN, stage)), judged)
     run.write(CONFIG, run.read(PROPOSAL, stage).config, stage + 1)
     record = StepRecord.model_validate_json(path.read_bytes())
     return record.model_copy(update={"reused": file_state(path) == before})
@@ -66,7 +56,7 @@ def values(run: Run, stage: int) -> dict[str, float]:
 
 
 def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: Run):
-    context = design_context(run, 0, run.read(BREAKDOWN, 0))
+    context = design_context(run, 0, run.read(files.BREAKDOWN, 0))
     assert context.training == training_facts(run.preset)
     assert DesignContext.model_validate_json(context.model_dump_json()) == context
     for stage in (0, 1):
@@ -77,8 +67,8 @@ def test_the_state_goes_from_stage_to_stage_through_the_stage_directory(run: Run
 
 def test_a_finished_step_is_not_applied_again_unless_its_state_is_lost_or_follows_another(run: Run):
     key = ask(run, 0) and ask(run, 1).key
-    files = [path for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"]
-    before = {path: path.stat().st_mtime_ns for path in files}
+    paths = [path for path in run.directory.glob("stage-*/*.json") if path.name != "config.json"]
+    before = {path: path.stat().st_mtime_ns for path in paths}
     assert ask(run, 0).reused
     assert ask(run, 1).reused
     assert before == {path: path.stat().st_mtime_ns for path in before}
@@ -120,7 +110,7 @@ def test_a_function_that_raised_is_mended_and_its_run_goes_on(
     assert asked("return {}, 'as before', {'n': 1}", 0).reused
     assert first.facts == {FUNCTION: file_digest(file)}
     assert (run.read(PROPOSAL, 0).engineer, run.read(PROPOSAL, 0).rationale) == ("mine", "as before")
-    run.write(MANIFEST, first.facts, 0)
+    run.write(files.MANIFEST, first.facts, 0)
     assert asked("return {}, 'another'", 1).facts != first.facts
     assert f"{file}:propose changed after stage 0" in caplog.text
     assert default_name(open_run(run.directory, run.read(CURRICULUM).preset).preset) == "micro-mine-V6-s0"
@@ -132,18 +122,15 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
 ):
     """Cut off right after a file was written, before the record of its step."""
 
-    class Killed(BaseException):
-        pass
-
     def write_and_die(run: Run, file: File, value: object, stage: int) -> None:
         write_json(run.path(file, stage), value)
         if file.name == last:
-            raise Killed
+            raise KeyboardInterrupt
 
     ask(run, 0)
     with monkeypatch.context() as patch:
         patch.setattr(Run, "write", write_and_die)
-        with pytest.raises(Killed):
+        with pytest.raises(KeyboardInterrupt):
             ask(run, 1)
     assert (run.folder(1) / last).exists()
     assert not ask(run, 1).reused
@@ -151,7 +138,7 @@ def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
 
 
 def test_the_engineer_may_read_failed_answers_of_the_stage_that_was_trained(run: Run):
-    [example] = design_context(run, 1, run.read(BREAKDOWN, 1)).examples
+    [example] = design_context(run, 1, run.read(files.BREAKDOWN, 1)).examples
     assert (example.stratum, example.answer, example.verdict) == ("3", "of stage 1", "no plan")
 
 

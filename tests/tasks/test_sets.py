@@ -15,21 +15,9 @@ from envgen.errors import ConfigError
 from infra import tables
 from infra.config.preset import load_preset
 from infra.results import CurriculumResults
+from infra.runs import files
 from infra.runs.context import design_context
-from infra.runs.files import (
-    BREAKDOWN,
-    CHANGES,
-    GATE,
-    MANIFEST,
-    PARTIAL_TEST_ROLLOUTS,
-    PROPOSAL,
-    ROLLOUTS,
-    TEST,
-    TEST_ROLLOUTS,
-    TRAIN_DATA,
-    VALIDATION,
-    File,
-)
+from infra.runs.files import TEST, TEST_ROLLOUTS, TRAIN_DATA, VALIDATION, File
 from infra.runs.run import Run
 from infra.runs.steps import read_records
 from policy.rollouts import breakdown_of
@@ -73,7 +61,7 @@ def simulated(folder: Path, **settings: Any) -> Run:
 
 
 def ids(run: Run, file: File[Any], stage: int | None = None) -> list[str]:
-    if file in (ROLLOUTS, TEST_ROLLOUTS):
+    if file in (files.ROLLOUTS, TEST_ROLLOUTS):
         return [rollout.instance.id for rollout in run.read(file, stage)]
     return [instance.id for instance in run.read(file, stage)]
 
@@ -89,14 +77,14 @@ def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_an
     assert [step.step for step in read_records(run.folder(0))][2:5] == ["evaluate", "test", "summarize"]
     for number in (0, 1):
         assert ids(run, TRAIN_DATA, number) == ids(plain, TRAIN_DATA, number), "no board had to be left out"
-        for file in (BREAKDOWN, CHANGES, GATE, PROPOSAL):
+        for file in (files.BREAKDOWN, files.CHANGES, files.GATE, files.PROPOSAL):
             assert run.read(file, number) == plain.read(file, number)
-        contexts = [design_context(each, number, each.read(BREAKDOWN, number)) for each in (run, plain)]
+        contexts = [design_context(each, number, each.read(files.BREAKDOWN, number)) for each in (run, plain)]
         assert contexts[0] == contexts[1]
         prompts = [design_prompt(context, "V6") for context in contexts]
         assert prompts[0] == prompts[1]
         answered = sum(rollout.completion_tokens for rollout in run.read(TEST_ROLLOUTS, number))
-        assert run.read(MANIFEST, number)["tokens"]["test"] == answered
+        assert run.read(files.MANIFEST, number)["tokens"]["test"] == answered
         assert results.stages[number].made.tokens == before.stages[number].made.tokens + answered
     assert before.test_start is None
     assert not list(plain.directory.rglob("*test*"))
@@ -160,7 +148,7 @@ def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_ans
     test, base = tests[1], run.model(BASE_POLICY)
     with pytest.raises(Cut):
         evaluate_test.fn(run, BASE_POLICY, base, test)
-    assert (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
+    assert (run.folder(BASE_POLICY) / files.PARTIAL_TEST_ROLLOUTS).exists()
     assert not run.has(TEST_ROLLOUTS, BASE_POLICY)
     evaluate_test.fn(run, BASE_POLICY, base, test)
     assert asked == asked_for
@@ -168,7 +156,7 @@ def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_ans
     assert run.digest(TEST_ROLLOUTS, BASE_POLICY) == runs[0].digest(TEST_ROLLOUTS, BASE_POLICY)
     answers = {(rollout.instance.id, rollout.completion) for rollout in run.read(TEST_ROLLOUTS, BASE_POLICY)}
     assert (len(answers) > 16) == (samples > 1), "answers to an instance differ"
-    assert not (run.folder(BASE_POLICY) / PARTIAL_TEST_ROLLOUTS).exists()
+    assert not (run.folder(BASE_POLICY) / files.PARTIAL_TEST_ROLLOUTS).exists()
 
 
 def test_a_file_is_the_test_set_without_what_is_validated_on(
