@@ -66,11 +66,7 @@ def waiting(runs: Curricula, spec: ComparisonSpec) -> Future[None]:
 
 
 def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_run_is_repeated(
-    server: str,
-    runs: Curricula,
-    spec: ComparisonSpec,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    server: str, runs: Curricula, spec: ComparisonSpec, monkeypatch, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO, "envwright")
     assert pool_for(PRESET) == POOL
@@ -83,11 +79,9 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     given = load_preset(run["parameters"]["preset"])
     assert given == spec.children[0].preset
     assert list(given.validation.grid) == list(spec.base.validation.grid), "their order decides the boards"
-    assert run["parameters"]["comparison"] == {"folder": runs.directory.name, "root": "shared-s0"}
-    assert (
-        Membership.model_validate(run["parameters"]["comparison"]).directory("fixed-s0").parent
-        == runs.directory
-    )
+    member = run["parameters"]["comparison"]
+    assert member == {"folder": runs.directory.name, "root": "shared-s0"}
+    assert Membership.model_validate(member).directory("fixed-s0").parent == runs.directory
     assert run["name"] == f"{runs.directory.name}/fixed-s0"
     assert f"/runs/flow-run/{run['id']}" in caplog.text, "an address that a browser opens"
     told(server, run["id"], "RUNNING")

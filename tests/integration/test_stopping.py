@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support.envwright_command import LOG, ROOT, started, stop_at_once, wait_for
@@ -22,14 +21,7 @@ MICRO, SIMULATED = (("run", name, "--stages", "1", "--set", "epochs=500") for na
         pytest.param(MICRO, "stage 0: step ", signal.SIGKILL, marks=pytest.mark.long),
     ],
 )
-def test_a_run_that_is_told_to_end_is_gone_at_once(
-    tmp_path: Path,
-    shared: Path,
-    server: str,
-    command: tuple[str, ...],
-    moment: str,
-    number: signal.Signals,
-):
+def test_a_run_that_is_told_to_end_is_gone_at_once(tmp_path, shared, server, command, moment, number):
     """One that is interrupted in training is a golden run."""
     # The simulated run starts its own server, which has to end too, on tables that are there.
     address = {"PREFECT_API_URL": server} if command is MICRO else {}
@@ -52,7 +44,6 @@ def command():
 
 run_stoppable(command)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (143, "stopping (SIGTERM); complete steps are kept\n")
