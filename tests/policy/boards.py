@@ -1,6 +1,6 @@
 """Instances, rollouts, a chat model that solves, and small stages of training, for the tests of `policy`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,9 @@ from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
 from policy.rollouts import Rollout
 
-QUESTIONS = [
-    ask("Solve 3x3."),
-    ask("Solve 3x3.\nHoles: (0,1) (1,1)"),
-    ask("a"),
-    ask("Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)"),
-]
+TEXTS = ["Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a"]
+TEXTS += ["Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)"]
+QUESTIONS = [ask(text) for text in TEXTS]
 
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:
@@ -50,13 +47,7 @@ class Solver:
     """A chat model that knows the boards: it answers each prompt as `respond` says, and remembers what it was
     asked."""
 
-    def __init__(
-        self,
-        instances: list[Instance],
-        style: PromptStyle,
-        respond: Callable[[Instance], str] = optimal,
-        finish: str = "stop",
-    ) -> None:
+    def __init__(self, instances: list[Instance], style: PromptStyle, respond=optimal, finish: str = "stop"):
         self.by_prompt = {prompt(i.problem, style): i for i in instances}
         self.respond, self.finish = respond, finish
         self.samplings: list[Sampling] = []
@@ -76,13 +67,8 @@ class Solver:
 
 
 def rollout(instance: Instance, completion: str, truncated: bool = False) -> Rollout:
-    return Rollout(
-        instance=instance,
-        completion=completion,
-        completion_tokens=len(completion),
-        truncated=truncated,
-        verdict=verify(instance, completion),
-    )
+    how = {"completion": completion, "completion_tokens": len(completion), "truncated": truncated}
+    return Rollout(instance=instance, verdict=verify(instance, completion), **how)
 
 
 def train_spec(
@@ -94,22 +80,9 @@ def train_spec(
     """A stage of a few steps on these boards from the shipped base policy, with its data written."""
     if not (folder / "train.parquet").exists():
         write_dataset(folder / "train.parquet", instances, PromptStyle.COMPACT, {})
-    plain = {
-        "per_device_train_batch_size": 16,
-        "num_generations": 4,
-        "max_completion_length": 32,
-        "num_train_epochs": 1,
-        "bf16": False,
-        "gradient_checkpointing": False,
-    }
-    return TrainSpec(
-        parent=resolve_model("tiny"),
-        data=folder / "train.parquet",
-        output=folder,
-        work=folder / "work",
-        style=PromptStyle.COMPACT,
-        rewards=RewardWeights(),
-        trl=plain | options,
-        seed=3,
-        training=training,
-    )
+    plain = {"per_device_train_batch_size": 16, "num_generations": 4, "max_completion_length": 32}
+    plain |= {"num_train_epochs": 1, "bf16": False, "gradient_checkpointing": False}
+    places = {"data": folder / "train.parquet", "output": folder, "work": folder / "work"}
+    fields = {"parent": resolve_model("tiny"), "style": PromptStyle.COMPACT, "rewards": RewardWeights()}
+    fields |= {"trl": plain | options, "seed": 3, "training": training}
+    return TrainSpec.model_validate(places | fields)

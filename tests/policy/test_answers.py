@@ -61,9 +61,7 @@ def test_a_repeated_call_asks_only_for_what_is_owed_and_tells_all(tmp_path):
     ("model", "sampling", "asked"),
     [("b", GREEDY, ASKED), ("a", Sampling(max_tokens=41), ASKED), ("a", GREEDY, ASKED[::-1])],
 )
-def test_answers_of_another_model_sampling_or_questions_are_not_taken(
-    tmp_path: Path, model: str, sampling: Sampling, asked: list[Conversation]
-):
+def test_answers_of_another_model_sampling_or_questions_are_not_taken(tmp_path, model, sampling, asked):
     cut_off(tmp_path / "partial.jsonl", 7, model="a")
     solver = Counts(INSTANCES, STYLE)
     KeptAnswers(solver, tmp_path / "partial.jsonl", {"model": model}).complete(asked, sampling)
@@ -80,17 +78,3 @@ def test_a_torn_last_line_costs_one_answer(tmp_path, torn: int):
         found = KeptAnswers(solver, path, {}).complete(ASKED, GREEDY)
         assert found == Solver(INSTANCES, STYLE).complete(ASKED, GREEDY)
         assert solver.asked == owed
-
-
-def test_equal_questions_are_asked_again_together(tmp_path):
-    """Which answer is drawn depends on the rank among equal questions: the rest of a group alone would draw
-    the first answers again."""
-    asked = [ASKED[0]] * 4 + ASKED[1:3]
-    cut_off(tmp_path / "partial.jsonl", 2, asked)
-    solver = Counts(INSTANCES, STYLE)
-    kept = KeptAnswers(solver, tmp_path / "partial.jsonl", {})
-    kept.complete(asked, GREEDY)
-    assert solver.asked == 6
-    solver.asked = 0
-    kept.complete(asked, GREEDY)
-    assert solver.asked == 0

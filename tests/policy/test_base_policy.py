@@ -34,7 +34,7 @@ def solver() -> TransformersModel:
 def test_it_solves_most_boards_without_waits_and_a_third_of_the_others(base):
     preset = load_preset("tiny")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    instances = preset.validation.draw(preset.task)
+    instances = preset.validation.draw(preset.task)[::2]
     rollouts = evaluate(base, USUAL.load(), instances, PromptStyle.COMPACT, sampling)
     counts = breakdown_of(USUAL.load(), rollouts).overall
     parts = counts.split("wait_required")

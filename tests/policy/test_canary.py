@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -40,23 +39,19 @@ def test_memory_that_runs_out_is_recognised_whoever_says_so():
     assert not is_out_of_memory(ValueError("generation_batch_size must be divisible by num_generations"))
 
 
+MEMORY = "CUDA out of memory.*vllm_gpu_memory_utilization .now 0.3.*now 4.*this stage's training anew"
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (
-            RuntimeError("CUDA out of memory"),
-            "CUDA out of memory.*vllm_gpu_memory_utilization .now 0.3.*now 4.*this stage's training anew",
-        ),
+        (RuntimeError("CUDA out of memory"), MEMORY),
         (ValueError("No available memory for the cache blocks"), "raise trl.vllm_gpu_memory_utilization"),
         (FloatingPointError("loss is nan in step 3"), "loss is nan in step 3.*lower trl.learning_rate"),
     ],
 )
 def test_a_training_that_cannot_go_on_tells_the_reason_and_what_to_change(
-    error: Exception,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error, words, tmp_path, monkeypatch, capsys
 ):
     from policy.grpo import training
 

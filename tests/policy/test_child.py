@@ -109,12 +109,7 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 @pytest.mark.parametrize(
     ("code", "how", "end"),
     [
-        ("raise RuntimeError('or so')", "child ended with exit code 1", "RuntimeError: or so"),
-        (
-            f"print('before', flush=True); {KILLED}",
-            "child was killed by SIGKILL .often for lack of memory",
-            "before",
-        ),
+        (f"print('before', flush=True); {KILLED}", "child was killed by SIGKILL .often for lack", "before"),
         (KILLED, "lack of memory; close other programs", "It wrote nothing before"),
         ("import missing_module", "No module named", ""),
     ],
@@ -201,9 +196,7 @@ def test_what_an_ended_child_has_left_is_ended_too(folder: Path):
     child.stdout.close()
 
 
-def test_a_progress_line_is_a_single_write_and_what_is_no_object_or_no_text_does_no_harm(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_progress_line_is_a_single_write_and_what_is_no_object_or_no_text_does_no_harm(folder, monkeypatch):
     with monkeypatch.context() as patch:
         written = []
         patch.setattr(sys, "stdout", SimpleNamespace(write=written.append, flush=lambda: None))
@@ -230,10 +223,8 @@ def test_a_child_dies_with_its_parent(folder: Path):
 
 
 def test_stopping_ends_a_child_that_ignores_the_first_request(folder: Path):
-    write(
-        folder,
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('progress {}', flush=True); time.sleep(600)",
-    )
+    ignores = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    write(folder, f"{ignores}; print('progress {{}}', flush=True); time.sleep(600)")
     child = start_child("child", [], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     with child.stdout:

@@ -11,16 +11,7 @@ from transformers import DynamicCache, Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from policy.checkpoints import resolve_model
-from policy.cpu import (
-    NO_LABEL,
-    can_share,
-    decode,
-    distinct,
-    drawn,
-    generate_shared,
-    log_probabilities,
-    pack,
-)
+from policy.cpu import NO_LABEL, can_share, decode, distinct, drawn, generate_shared, log_probabilities, pack
 from policy.grpo import trainer, training
 
 VOCABULARY, PADDING = 50, 0
@@ -30,17 +21,9 @@ PROMPTS, ANSWERS = (5, 3, 8), (4, 1, 0, 6, 6, 2)
 
 def small_model(**options: object) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
-    shape = {
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-    }
-    model = Qwen3ForCausalLM(
-        Qwen3Config(vocab_size=VOCABULARY, max_position_embeddings=64, **shape, **options)
-    )
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": 8}
+    shape |= {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": VOCABULARY}
+    model = Qwen3ForCausalLM(Qwen3Config(max_position_embeddings=64, **shape, **options))
     model.generation_config.pad_token_id = PADDING
     return model
 
@@ -71,16 +54,17 @@ def one_by_one(
     return found.log_probs[:, -max(ANSWERS) :], found.entropy[:, -max(ANSWERS) :]
 
 
+def packed(model: Qwen3ForCausalLM, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return log_probabilities(model, pack(ids, mask, max(ANSWERS)))
+
+
 def test_log_probabilities_entropies_and_gradients_are_those_of_rows_on_their_own():
     model = small_model()
     add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
     ids, mask = rows()
     weights = torch.randn(len(ids), max(ANSWERS), generator=torch.Generator().manual_seed(2))
     found = []
-    for compute in (
-        one_by_one,
-        lambda model, ids, mask: log_probabilities(model, pack(ids, mask, max(ANSWERS))),
-    ):
+    for compute in (one_by_one, packed):
         model.zero_grad()
         log_probs, entropies = compute(model, ids, mask)
         (log_probs * weights + entropies).sum().backward()
@@ -96,9 +80,8 @@ def test_a_prompt_takes_its_place_once():
     assert packed.input_ids.shape[0] == len(first) == len(PROMPTS)
     assert (ids[first][group][:, : max(PROMPTS)] == ids[:, : max(PROMPTS)]).all()
     assert int((packed.labels != NO_LABEL).sum()) == sum(ANSWERS)
-    assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + max(
-        a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True)
-    )
+    longest = max(a + b for a, b in zip(ANSWERS[::2], ANSWERS[1::2], strict=True))
+    assert packed.input_ids.shape[1] == max(PROMPTS) - 1 + longest
 
 
 def test_what_is_generated_is_the_same():
@@ -141,18 +124,6 @@ def test_each_answer_is_that_of_transformers_whenever_the_others_end(rows: int):
     plain = model.generate(input_ids=ids, attention_mask=mask, **options)
     ours = model.generate(input_ids=ids, attention_mask=mask, custom_generate=decode, **options)
     assert torch.equal(plain, ours)
-
-
-def test_a_sampled_answer_is_padded_behind_its_end():
-    model, ends = small_model(), {3, 4, 5, 6, 7, 8, 9, 10}
-    torch.manual_seed(1)
-    ids = torch.randint(1, VOCABULARY, (64, 4))
-    options = {"max_new_tokens": 10, "do_sample": True, "eos_token_id": sorted(ends)}
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "cache": DynamicCache()}
-    answers = model.generate(**inputs, custom_generate=decode, **options)[:, 4:].tolist()
-    lengths = [next((n for n, token in enumerate(one, 1) if token in ends), len(one)) for one in answers]
-    assert len(set(lengths)) > 3
-    assert all(set(answer[length:]) <= {PADDING} for answer, length in zip(answers, lengths, strict=True))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Training learns what the reward says: in one step, and in thirty."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,17 @@ from envgen.dataset import write_dataset
 from envgen.environment import Source
 from envgen.sampling import sample
 from infra.config.preset import load_preset
-from policy.checkpoints import resolve_model
 from policy.grpo.saving import token_logprobs
 from policy.grpo.train_log import read_train_log
-from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec
+from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def train(spec: TrainSpec, sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train a stage; with the sign -1, uphill on the loss."""
-    from policy.grpo import trainer, training
-
-    original = trainer.Trainer._compute_loss
-    monkeypatch.setattr(trainer.Trainer, "_compute_loss", lambda *args: sign * original(*args))
-    training.train(spec)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_step_makes_rewarded_answers_likelier_and_the_others_less_likely(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: int
-):
+@pytest.mark.parametrize("sign", [1, -1], ids=["downhill on the loss", "uphill"])
+def test_a_step_makes_rewarded_answers_likelier_and_the_others_less_likely(tmp_path, monkeypatch, sign: int):
     from policy.chat.transformers_model import load
-    from policy.grpo import training
+    from policy.grpo import trainer, training
 
     answers: list[tuple[list[int], list[int], float, int]] = []
 
@@ -56,16 +45,14 @@ def test_a_step_makes_rewarded_answers_likelier_and_the_others_less_likely(
     prompts = training.training_rows(spec.environment.load(), spec.data)["prompt"]
 
     def prompt_tokens(index: list[int]) -> list[list[int]]:
-        texts = [
-            tokenizer.apply_chat_template(prompts[n], tokenize=False, add_generation_prompt=True)
-            for n in index
-        ]
-        return tokenizer(texts, add_special_tokens=False)["input_ids"]
+        template = partial(tokenizer.apply_chat_template, tokenize=False, add_generation_prompt=True)
+        return tokenizer([template(prompts[n]) for n in index], add_special_tokens=False)["input_ids"]
 
-    monkeypatch.setattr(
-        training, "reward_functions", lambda *_: [constructed(n) for n in spec.rewards.weights]
-    )
-    train(spec, sign, monkeypatch)
+    functions = [constructed(name) for name in spec.rewards.weights]
+    monkeypatch.setattr(training, "reward_functions", lambda *_: functions)
+    original = trainer.Trainer._compute_loss
+    monkeypatch.setattr(trainer.Trainer, "_compute_loss", lambda *args: sign * original(*args))
+    training.train(spec)
     after, _ = load(str(tmp_path / CHECKPOINT))
     changes: dict[float, list[float]] = {0.0: [], 1.0: []}
     mixed = {n for n in range(8) if len({reward for *_, reward, index in answers if index == n}) == 2}
@@ -78,33 +65,17 @@ def test_a_step_makes_rewarded_answers_likelier_and_the_others_less_likely(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [1, -1])
-def test_thirty_steps_of_sums_raise_the_reward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: int):
+def test_thirty_steps_of_sums_raise_the_reward(tmp_path: Path):
+    from policy.grpo.training import train
+
     preset = load_preset("micro-sums")
     easy = {"data_ratio": 1.0, "digits": 1, "carry_ratio": 0.0}
     config = EnvConfig.model_validate({preset.space.key: {"2": easy}})
     instances, _ = sample(preset.task, config, 16, Source(4), frozenset())
     write_dataset(tmp_path / "train.parquet", instances, preset.prompt_style, {}, preset.environment)
-    spec = TrainSpec(
-        parent=resolve_model(preset.model),
-        data=tmp_path / "train.parquet",
-        output=tmp_path,
-        work=tmp_path / "work",
-        environment=preset.environment,
-        style=preset.prompt_style,
-        rewards=preset.rewards,
-        trl={
-            **preset.trl,
-            "learning_rate": 1e-3,
-            "per_device_train_batch_size": 64,
-            "num_generations": 8,
-            "num_train_epochs": 15,
-            "max_steps": 30,
-            "save_strategy": "no",
-        },
-        seed=3,
-    )
-    train(spec, sign, monkeypatch)
+    sizes = {"per_device_train_batch_size": 64, "num_generations": 8, "num_train_epochs": 15}
+    trl = {**preset.trl, **sizes, "learning_rate": 1e-3, "max_steps": 30, "save_strategy": "no"}
+    fields = {"environment": preset.environment, "style": preset.prompt_style, "rewards": preset.rewards}
+    train(train_spec(tmp_path, []).model_copy(update={**fields, "trl": trl}))
     rewards = read_train_log(tmp_path / TRAIN_LOG)["reward"]
-    first, last = np.mean(rewards[:6]), np.mean(rewards[-6:])
-    assert sign * (last - first) > 0.02
+    assert np.mean(rewards[-6:]) - np.mean(rewards[:6]) > 0.02

@@ -76,17 +76,9 @@ def test_a_request_has_sampling_schema_and_key_and_completions_come_in_order():
     assert progress == [{0: first}, {1: second}]
     question, headers = server.asked[1]
     assert question.pop("seed") >= 0
-    assert question == {
-        "model": "big/model",
-        "messages": [{"role": "user", "content": "2"}],
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "max_tokens": 9,
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": SCHEMA},
-        },
-    }
+    asks = {"model": "big/model", "messages": [{"role": "user", "content": "2"}], "max_tokens": 9}
+    schema = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}
+    assert question == {**asks, "temperature": 0.5, "top_p": 0.9, "response_format": schema}
     assert headers["authorization"] == f"Bearer {KEY}"
     assert model.requests == 2
     assert model.complete([], GREEDY) == []
@@ -130,20 +122,14 @@ def test_a_seed_is_below_two_to_the_31_and_can_be_left_out():
     assert [question.get("seed") for question, _ in server.asked] == [2**31 - 1, None]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": "yes", "reasoning_content": "Hm."},
-        {"content": "yes", "reasoning": "Hm.", "reasoning_content": None},
-    ],
-)
-def test_thoughts_are_kept_apart(message: dict):
-    usage = {
-        "prompt_tokens": 7.0,
-        "completion_tokens": 9,
-        "completion_tokens_details": {"reasoning_tokens": 4},
-    }
-    with serving(sends({"choices": [{"message": message}], "usage": usage})) as server:
+THOUGHTS = [{"reasoning_content": "Hm."}, {"reasoning": "Hm.", "reasoning_content": None}]
+
+
+@pytest.mark.parametrize("thoughts", THOUGHTS)
+def test_thoughts_are_kept_apart(thoughts: dict):
+    tokens = {"prompt_tokens": 7.0, "completion_tokens": 9}
+    usage = {**tokens, "completion_tokens_details": {"reasoning_tokens": 4}}
+    with serving(sends({"choices": [{"message": {"content": "yes", **thoughts}}], "usage": usage})) as server:
         answer = asked(model_at(server.url))
     assert (answer.text, answer.reasoning) == ("yes", "Hm.")
     assert (answer.prompt_tokens, answer.completion_tokens, answer.reasoning_tokens) == (7, 9, 4)
@@ -151,41 +137,25 @@ def test_thoughts_are_kept_apart(message: dict):
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_refused_schema_is_left_out_from_then_on(status: int):
-    schema = Sampling(
-        max_tokens=9,
-        json_schema={
-            "type": "object",
-            "maxLength": 3,
-            "properties": {"maximum": {"type": "number", "minimum": 0, "maximum": 1}},
-        },
-    )
+    properties = {"maximum": {"type": "number", "minimum": 0, "maximum": 1}}
+    strict = {"type": "object", "maxLength": 3, "properties": properties}
+    schema = Sampling(max_tokens=9, json_schema=strict)
     with serving(sends("no", status), answers("yes")) as server:
         model = model_at(server.url)
         assert [model.complete([ask("?")], schema)[0].text for _ in range(2)] == ["yes", "yes"]
     first, second, third = (question for question, _ in server.asked)
-    assert first["response_format"]["json_schema"]["schema"] == {
-        "type": "object",
-        "properties": {"maximum": {"type": "number"}},
-    }
+    sent = first["response_format"]["json_schema"]["schema"]
+    assert sent == {"type": "object", "properties": {"maximum": {"type": "number"}}}
     assert second == third == {key: value for key, value in first.items() if key != "response_format"}
 
 
-@pytest.mark.parametrize(
-    ("text", "finish", "read_as"),
-    [
-        ("text", "stop", "stop"),
-        ("text", "length", "length"),
-        ("text", "content_filter", "length"),
-        ("text", None, "stop"),
-        ("text", "new", "stop"),
-        (None, "tool_calls", "stop"),
-    ],
-)
-def test_every_answer_is_whole_or_cut_off(text: str | None, finish: str | None, read_as: str):
-    with serving(answers(text, finish=finish)) as server:
-        answer = asked(model_at(server.url))
-        assert (answer.text, answer.finish_reason) == (text or "", read_as)
-        assert len(server.asked) == 1
+def test_every_answer_is_whole_or_cut_off():
+    ends = {"stop": "stop", "length": "length", "content_filter": "length", None: "stop", "new": "stop"}
+    replies = [answers("text", finish=end) for end in ends]
+    with serving(*replies, answers(None, finish="tool_calls")) as server:
+        model = model_at(server.url)
+        assert [asked(model).finish_reason for _ in ends] == [*ends.values()]
+        assert (asked(model).text, len(server.asked)) == ("", len(ends) + 1)
 
 
 def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions():
@@ -258,16 +228,11 @@ def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour
     assert model.requests == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "remedy"),
-    [
-        (400, "change schema_decoding"),
-        (422, "change schema_decoding"),
-        (401, "set the environment variable OPENAI_API_KEY"),
-        (403, "set the environment variable OPENAI_API_KEY"),
-        (404, "check base_url"),
-    ],
-)
+REMEDIES = {400: "change schema_decoding", 422: "change schema_decoding", 404: "check base_url"}
+REMEDIES |= dict.fromkeys((401, 403), "set the environment variable OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize(("status", "remedy"), REMEDIES.items())
 def test_a_refusal_is_final_and_names_the_remedy(status: int, remedy: str):
     with serving(sends({"error": {"message": "no"}}, status)) as server:
         model = model_at(server.url)

@@ -95,9 +95,15 @@ BOARDS = [
 ]
 
 
+def answers_of(source: str) -> list[list[Completion]]:
+    """Greedy answers, and sampled ones."""
+    greedy, model = Sampling(max_tokens=40), TransformersModel(source)
+    return [model.complete(BOARDS, greedy.model_copy(update={"temperature": t})) for t in (0.0, 1.0)]
+
+
 @pytest.fixture(scope="module")
-def answers() -> list[Completion]:
-    return TransformersModel("tiny").complete(BOARDS, Sampling(max_tokens=40))
+def answers() -> list[list[Completion]]:
+    return answers_of("tiny")
 
 
 @pytest.mark.parametrize(
@@ -105,17 +111,15 @@ def answers() -> list[Completion]:
     [
         {"generation_config": {"eos_token_id": [2]}},
         {"generation_config": {"eos_token_id": None}},
-        {"generation_config": IGNORED},
+        {"generation_config": {**IGNORED, "repetition_penalty": 5.0, "do_sample": True}},
         {"tokenizer_config": {"eos_token": "<|pad|>"}, "generation_config": {"eos_token_id": 0}},
         {"tokenizer_config": {"eos_token": None, "pad_token": None}},
     ],
 )
-def test_a_policy_answers_the_same_whatever_its_files_say_of_ends_and_sampling(
-    files: dict, tmp_path: Path, answers: list[Completion]
-):
+def test_a_policy_answers_the_same_whatever_its_files_say_of_ends_and_sampling(files, tmp_path, answers):
     source = tiny_with(tmp_path / "copy", **files)
-    assert TransformersModel(source).complete(BOARDS, Sampling(max_tokens=40)) == answers
-    assert {answer.finish_reason for answer in answers} == {"stop"}
+    assert answers_of(source) == answers
+    assert {answer.finish_reason for answer in answers[0]} == {"stop"}
     load(source)[0].save_pretrained(tmp_path / "saved")
 
 
@@ -129,9 +133,7 @@ def test_a_tokenizer_without_any_end_is_refused(tmp_path: Path):
 DATED = "{% macro day() %}{{ strftime_now('%A %d %b %Y, %-d.%-m.%y') }}{% endmacro %}{{ day() }}" + TEMPLATE
 
 
-def test_the_date_in_a_chat_template_does_not_depend_on_the_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_date_in_a_chat_template_does_not_depend_on_the_day(tmp_path, monkeypatch):
     source = str(write_chat_model(tmp_path / "base", DATED))
 
     class Clock(datetime):

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,17 +15,8 @@ from boards import draw_instances, train_spec
 from transformers import TrainerControl, TrainerState
 
 from envgen.files import file_digest, write_json
-from policy.grpo.train_spec import (
-    CHECKPOINT,
-    TRAIN_LOG,
-    TrainingSettings,
-    TrainSpec,
-    last_checkpoint,
-    mark_complete,
-    note_resume,
-    resumed_steps,
-    trainer_state,
-)
+from policy.grpo import train_spec as stages
+from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainingSettings, TrainSpec, last_checkpoint
 
 pytestmark = pytest.mark.timeout(900)
 STEPS = 6
@@ -70,7 +62,7 @@ def test_a_training_that_is_killed_again_and_again_ends_in_the_same_weights(tmp_
     for step in steps:
         trained(cut, killed_at=step)
     assert trained(cut) == trained(spec(tmp_path / "whole"))
-    assert resumed_steps(cut.work) == steps
+    assert stages.resumed_steps(cut.work) == steps
 
 
 def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes_nothing(tmp_path: Path):
@@ -83,7 +75,8 @@ def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes
         return spec.model_copy(update={"parent": str(parent)} if parent else {})
 
     def rates(spec: TrainSpec) -> list[float]:
-        return [entry["learning_rate"] for entry in trainer_state(spec.work / "checkpoint-3")["log_history"]]
+        history = stages.trainer_state(spec.work / "checkpoint-3")["log_history"]
+        return [entry["learning_rate"] for entry in history]
 
     trained(first := stage("first"))
     parent = first.output / CHECKPOINT
@@ -102,10 +95,10 @@ def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
         checkpoint = tmp_path / f"checkpoint-{step}"
         checkpoint.mkdir()
         write_json(checkpoint / "trainer_state.json", {"global_step": step})
-        note_resume(tmp_path, checkpoint)
-    assert resumed_steps(tmp_path) == [2, 4]
-    note_resume(tmp_path, None)
-    assert resumed_steps(tmp_path) == []
+        stages.note_resume(tmp_path, checkpoint)
+    assert stages.resumed_steps(tmp_path) == [2, 4]
+    stages.note_resume(tmp_path, None)
+    assert stages.resumed_steps(tmp_path) == []
 
 
 def shorten(file: Path) -> None:
@@ -113,15 +106,13 @@ def shorten(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [shorten, Path.unlink, lambda file: file.write_bytes(b"")])
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
-    tmp_path: Path, damage: Callable[[Path], object]
-):
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, damage: Callable[[Path], object]):
     def write(step: int) -> Path:
         folder = tmp_path / f"checkpoint-{step}"
         for name in ("model.safetensors", "trainer_state.json", "optimizer_0/__1_0.distcp"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("twelve bytes")
-        mark_complete(folder)
+        stages.mark_complete(folder)
         return folder
 
     before, newest = write(8), write(12)
@@ -137,6 +128,7 @@ def test_training_that_is_no_longer_finite_stops_with_its_step_and_continues_bef
     from policy.grpo.training import train
 
     stage, original = spec(tmp_path / "stage"), Trainer._compute_loss
+    stage = stage.model_copy(update={"trl": stage.trl | {"num_train_epochs": 2}})
 
     def broken(self: Trainer, *args: object) -> torch.Tensor:
         return original(self, *args) * (math.nan if self.state.global_step == 2 else 1)
@@ -149,7 +141,7 @@ def test_training_that_is_no_longer_finite_stops_with_its_step_and_continues_bef
     assert not (stage.output / TRAIN_LOG).exists()
     assert last_checkpoint(stage.work) == stage.work / "checkpoint-2"
     train(stage)
-    assert resumed_steps(stage.work) == [2]
+    assert stages.resumed_steps(stage.work) == [2]
     assert (stage.output / CHECKPOINT / "model.safetensors").exists()
 
 
@@ -169,10 +161,7 @@ def test_loss_and_gradient_have_to_be_finite(logs: dict, fp16: bool, stops: bool
     from policy.grpo.saving import StageWatch
 
     arguments = SimpleNamespace(fp16=fp16), TrainerState(global_step=7), TrainerControl()
-    if stops:
-        with pytest.raises(FloatingPointError, match="in step 7"):
-            StageWatch().on_log(*arguments, logs=logs)
-    else:
+    with pytest.raises(FloatingPointError, match="in step 7") if stops else nullcontext():
         StageWatch().on_log(*arguments, logs=logs)
 
 

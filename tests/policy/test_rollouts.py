@@ -2,11 +2,10 @@ from pathlib import Path
 
 from boards import detour, draw_instances, off_the_grid, optimal, rollout, unfinished
 
-from envgen.dataset import USUAL
 from envgen.mapf.problem import Instance
 from envgen.mapf.prompts import PromptStyle, answer
 from envgen.mapf.verifier import FailureCategory
-from policy.rollouts import breakdown_of, read_rollouts, write_rollouts
+from policy.rollouts import read_rollouts, write_rollouts
 
 INSTANCES = draw_instances()
 
@@ -43,9 +42,7 @@ def test_rollouts_of_every_kind_are_read_back_as_they_were(tmp_path: Path):
 
 def test_what_a_verdict_leaves_open_is_told_from_zeros_and_the_largest_numbers_fit(tmp_path: Path):
     instance = next(i for i in INSTANCES if i.problem.agents[0].start != (0, 0))
-    first, second = (
-        f"({row},{column})" for row, column in (agent.start for agent in instance.problem.agents)
-    )
+    first, second = (f"({row},{column})" for row, column in (a.start for a in instance.problem.agents))
     texts = [
         "no",
         optimal(instance),
@@ -61,15 +58,3 @@ def test_what_a_verdict_leaves_open_is_told_from_zeros_and_the_largest_numbers_f
     assert (unreadable.cell, unreadable.agent, unreadable.step, unreadable.sum_of_costs) == (None,) * 4
     assert (right.category, right.sum_of_costs) == (None, instance.solution.sum_of_costs)
     assert (top_left.cell, top_left.agent, top_left.step) == ((0, 0), 0, 0)
-
-
-def test_a_breakdown_counts_what_went_wrong_by_map_size():
-    right = [rollout(i, optimal(i)) for i in INSTANCES]
-    worse = [rollout(i, "" if i.problem.size == 3 else detour(i)) for i in INSTANCES]
-    counts = breakdown_of(USUAL.load(), right + worse).strata
-    n = {size: sum(i.problem.size == size for i in INSTANCES) for size in (3, 4)}
-    assert list(counts) == ["3", "4"]
-    assert (counts["3"].n, counts["3"].valid, counts["3"].optimal) == (2 * n[3], n[3], n[3])
-    assert counts["3"].failures[FailureCategory.PARSE_ERROR] == n[3]
-    assert (counts["4"].n, counts["4"].valid, counts["4"].optimal) == (2 * n[4], 2 * n[4], n[4])
-    assert sum(counts["4"].failures.values()) == 0

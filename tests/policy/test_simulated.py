@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from boards import train_spec
 
 from envgen.config import EnvConfig
 from envgen.dataset import write_dataset
@@ -18,22 +19,14 @@ from policy.checkpoints import SIMULATED_STATE
 from policy.evaluation import evaluate
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import read_train_log, stratum_means
-from policy.grpo.train_spec import TrainingSettings, TrainSpec
+from policy.grpo.train_spec import TrainingSettings
 from policy.simulated import SimulatedModel, SimulatedPolicy, World, new_policy, read_policy, train
 
 SUMS = EnvironmentSpec(name="sums")
 SPACE = SUMS.load().space
 STILL = World(noise=0, forgetting=0, easiest=0, hardest=0, labelled=0)
 KNOBS = {"carry_ratio": 0.5, "digits": 2.0}
-ONLY_FIRST = EnvConfig.model_validate(
-    {
-        SPACE.key: {
-            stratum.name: {"data_ratio": float(stratum == SPACE.strata[0])}
-            | {knob.name: KNOBS[knob.name] for knob in stratum.knobs}
-            for stratum in SPACE.strata
-        }
-    }
-)
+ONLY_FIRST = EnvConfig.model_validate({SPACE.key: {SPACE.names[0]: {"data_ratio": 1.0, **KNOBS}}})
 
 
 def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: float) -> SimulatedPolicy:
@@ -56,18 +49,10 @@ def steps_of(
     write_json(folder / "parent" / SIMULATED_STATE, before)
     instances, _ = sample(SUMS.load(), ONLY_FIRST, 64, Source(0))
     write_dataset(folder / "train.parquet", instances, "plain", {}, SUMS)
-    spec = TrainSpec(
-        parent=str(folder / "parent"),
-        data=folder / "train.parquet",
-        output=folder,
-        work=folder / "work",
-        environment=SUMS,
-        style="plain",
-        rewards=RewardWeights.model_validate(rewards or {}),
-        trl={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4, **trl},
-        seed=seed,
-        training=settings or TrainingSettings(),
-    )
+    options = {"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4, **trl}
+    fields = {"parent": str(folder / "parent"), "environment": SUMS, "style": "plain", "trl": options}
+    fields |= {"rewards": RewardWeights.model_validate(rewards or {}), "seed": seed}
+    spec = train_spec(folder, [], settings or TrainingSettings()).model_copy(update=fields)
     progress: list[dict] = []
     train(spec, progress.append)
     return progress
@@ -107,19 +92,14 @@ def test_a_stratum_without_data_is_forgotten(tmp_path: Path):
 
 
 def test_the_same_seed_gives_the_same_checkpoint_and_answers(tmp_path: Path):
-    policies = [
-        trained(tmp_path / name, new_policy(SPACE), seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
-    ]
+    seeds = {"a": 1, "b": 1, "c": 2}
+    policies = [trained(tmp_path / name, new_policy(SPACE), seed) for name, seed in seeds.items()]
     digests = [file_digest(tmp_path / name / "checkpoint") for name in "abc"]
     assert digests[0] == digests[1] != digests[2]
     task = SUMS.load()
     instances, _ = sample(task, ONLY_FIRST, 20, Source(5))
-    answers = [
-        evaluate(
-            SimulatedModel(policy, task, instances, "plain"), task, instances, "plain", Sampling(max_tokens=8)
-        )
-        for policy in policies[:2]
-    ]
+    models = [SimulatedModel(policy, task, instances, "plain") for policy in policies[:2]]
+    answers = [evaluate(model, task, instances, "plain", Sampling(max_tokens=8)) for model in models]
     assert answers[0] == answers[1]
     assert {rollout.verdict.valid for rollout in answers[0]} == {True, False}
 

@@ -13,23 +13,14 @@ from support.presets import EVERY
 from envgen.errors import ConfigError
 from infra.config.preset import PRESETS, load_preset
 from policy.grpo.check import CheckSpec, check, grpo_arguments
-from policy.grpo.launch import (
-    LAUNCH,
-    check_machine,
-    check_training,
-    launch_config,
-    launcher,
-)
+from policy.grpo.launch import LAUNCH, check_machine, check_training, launch_config, launcher
 from policy.grpo.train_spec import CHOICES, DEFAULTS, TrainingSettings, check_trl_options, deciding_options
 
 RESERVED = ["report_to", "seed", "output_dir", "reward_weights", "eval_strategy", "remove_unused_columns"]
 RESERVED += ["logging_steps", "logging_strategy"]
 SAMPLING = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"]
-NO_SIZES = {
-    "num_generations": [None, 0],
-    "max_completion_length": [2.5],
-    "per_device_train_batch_size": [True],
-}
+NO_SIZES = [("num_generations", None), ("num_generations", 0), ("max_completion_length", 2.5)]
+NO_SIZES += [("per_device_train_batch_size", True)]
 SOURCES = ("trainer/grpo_trainer.py", "generation/vllm_generation.py")
 REFUSED = [
     *((name, 1, "envwright sets this option itself; remove it$") for name in RESERVED),
@@ -39,7 +30,7 @@ REFUSED = [
     ("save_steps", 10, "set the preset's own 'training.save_minutes' instead"),
     *((name, "bogus", "'bogus' is no value for training; give ") for name in CHOICES),
     ("scale_rewards", False, "False is no value for training; give 'group' or 'batch' or 'none'"),
-    *((name, n, f"{n} is no whole number of at least") for name, values in NO_SIZES.items() for n in values),
+    *((name, n, f"{n} is no whole number of at least") for name, n in NO_SIZES),
 ]
 
 
@@ -95,28 +86,18 @@ def test_the_choices_are_those_of_the_installed_trainer():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_steps_that_a_shipped_preset_states_are_those_of_the_installed_trainer(name: str):
-    stated = re.search(
-        r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\.",
-        (PRESETS / f"{name}.yaml").read_text(),
-    )
-    assert stated
+    words = r"# (\d+) answers to (\d+) prompts: (\d+) optimizer steps a stage\."
+    [stated] = re.findall(words, (PRESETS / f"{name}.yaml").read_text())
     plan = check(load_preset(name).check_spec())
-    assert [plan.completions, plan.prompts, plan.optimizer_steps] == [
-        int(number) for number in stated.groups()
-    ]
+    assert [plan.completions, plan.prompts, plan.optimizer_steps] == [int(number) for number in stated]
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2},
-        {
-            "per_device_train_batch_size": 8,
-            "generation_batch_size": 32,
-            "gradient_accumulation_steps": 3,
-            "num_iterations": 2,
-        },
-        {"per_device_train_batch_size": 8, "max_steps": 3},
+        {"gradient_accumulation_steps": 2},
+        {"generation_batch_size": 32, "gradient_accumulation_steps": 3, "num_iterations": 2},
+        {"max_steps": 3},
     ],
 )
 def test_steps_are_those_of_the_installed_trainer(options: dict, tmp_path: Path):
@@ -126,16 +107,12 @@ def test_steps_are_those_of_the_installed_trainer(options: dict, tmp_path: Path)
     from policy.chat.transformers_model import load
 
     model, tokenizer = load("tiny", "float32")
-    options = {**options, "num_generations": 4, "num_train_epochs": 1.5, "bf16": False}
+    sizes = {"per_device_train_batch_size": 8, "num_generations": 4, "num_train_epochs": 1.5}
+    options = {**options, **sizes, "bf16": False}
     config = grpo_arguments({**options, "output_dir": str(tmp_path), "report_to": []})
     rows = Dataset.from_list([{"prompt": [{"role": "user", "content": str(index)}]} for index in range(37)])
-    trainer = GRPOTrainer(
-        model=model,
-        reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        args=config,
-        train_dataset=rows,
-        processing_class=tokenizer,
-    )
+    with_data = {"train_dataset": rows, "processing_class": tokenizer, "args": config}
+    trainer = GRPOTrainer(model, lambda completions, **_: [0.0] * len(completions), **with_data)
     *_, expected = trainer.set_initial_training_values(config, trainer.get_train_dataloader())
     assert check(CheckSpec(trl=options, instances=37)).optimizer_steps == expected
 
@@ -164,10 +141,7 @@ def test_the_defaults_are_what_the_installed_trainer_would_do():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"launch": "dpd"},
-            "launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, ddp, fs",
-        ),
+        ({"launch": "dpd"}, "launch: 'dpd' is no config of accelerate launch; the shipped ones are cpu, dd"),
         ({"processes": 2}, "processes: 2 needs training.launch"),
         ({"launch": "one-gpu", "processes": 4}, "processes: 4 does not fit training.launch one-gpu; choose"),
         ({"launch": "ddp", "processes": 1}, "processes: 1 does not fit training.launch ddp; choose"),
@@ -205,15 +179,10 @@ def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     assert load_config_from_file(str(launch_config(config))).num_processes >= 1
 
 
-@pytest.mark.parametrize(
-    ("options", "precision"),
-    [
-        ({}, "bf16"),
-        ({"bf16": True}, "bf16"),
-        ({"bf16": False}, "no"),
-        ({"fp16": True, "bf16": False}, "fp16"),
-    ],
-)
+PRECISIONS = [({}, "bf16"), ({"bf16": False}, "no"), ({"fp16": True, "bf16": False}, "fp16")]
+
+
+@pytest.mark.parametrize(("options", "precision"), PRECISIONS)
 def test_the_launcher_is_told_the_precision_that_the_trainer_is_told(options: dict, precision: str):
     assert launcher(TrainingSettings(launch="ddp"), options)[-2:] == ("--mixed_precision", precision)
     assert launcher(TrainingSettings(), options) == ()
@@ -235,9 +204,7 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
-def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(monkeypatch):
     monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     colocated = {"use_vllm": True}

@@ -9,15 +9,9 @@ from boards import draw_instances, train_spec
 from support.boards import boards_config, sample_boards
 from support.tiny_chat_model import IGNORED, tiny_with
 
+from policy.grpo import train_log
 from policy.grpo.rewards import RewardWeights
-from policy.grpo.train_log import (
-    TRAIN_LOG_SCHEMA,
-    Answers,
-    has_signal,
-    read_train_log,
-    stratum_means,
-    stratum_metrics,
-)
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, Answers, has_signal, stratum_means
 from policy.grpo.train_spec import TrainingSettings
 
 
@@ -31,7 +25,7 @@ def test_answers_are_counted_by_stratum_and_signal_is_a_difference_within_a_grou
     )
     assert has_signal(answers.reward, group=2).tolist() == [True, False, False, False]
     scaled = pytest.approx(0.5**0.5, abs=1e-3)  # 0.5 by the deviation of (0, 1), which is 0.5 * sqrt(2)
-    assert [[*entry.values()] for entry in stratum_metrics(answers, group=2)] == [
+    assert [[*entry.values()] for entry in train_log.stratum_metrics(answers, group=2)] == [
         ["4", 2, 2, 3, scaled, 0.5, 0],
         ["3", 2, 0, 7, 0, 0, 1],
         ["6", 4, 2, 26, pytest.approx(0, abs=1e-3), 0.5, 1],
@@ -58,7 +52,7 @@ def stage(folder: Path, **fields: str) -> dict[str, list]:
     spec = train_spec(folder, sample_boards(config, 16, seed=5), **options)
     # The float32 mean of eight rewards of 0.3 is not 0.3.
     train(spec.model_copy(update={"rewards": RewardWeights(format=0.3), **fields}))
-    return read_train_log(folder / "train_log.parquet")
+    return train_log.read_train_log(folder / "train_log.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +60,7 @@ def log(tmp_path_factory) -> dict[str, list]:
     return stage(tmp_path_factory.mktemp("stage-00"))
 
 
-def test_training_ignores_what_a_generation_config_says_of_sampling_and_writes_all_ends(
-    log: dict[str, list], tmp_path: Path
-):
+def test_training_ignores_what_a_generation_config_says_of_sampling_and_writes_all_ends(log, tmp_path):
     parent = tiny_with(tmp_path / "parent", generation_config={"eos_token_id": [2], **IGNORED})
     learned = stage(tmp_path, parent=parent)
     assert {**learned, "seconds": log["seconds"]} == log
@@ -102,16 +94,13 @@ def test_tokens_are_counted_once_however_many_passes_are_generated_together(
 
 def test_training_logs_the_answers_and_the_mean_absolute_advantage_of_each_stratum(log):
     assert list(log) == TRAIN_LOG_SCHEMA.names
+    entries = [entry for step in log["strata"] for entry in step]
     for stratum, answers in (("3", 96), ("4", 32)):
-        assert (
-            sum(entry["answers"] for step in log["strata"] for entry in step if entry["stratum"] == stratum)
-            == answers
-        )
+        assert sum(entry["answers"] for entry in entries if entry["stratum"] == stratum) == answers
     assert set(stratum_means(log, "advantage")) == {"3", "4"}
-    for step, valid in zip(log["strata"], log["valid"], strict=True):
-        assert sum(entry["valid"] * entry["answers"] for entry in step) == pytest.approx(32 * valid)
-    for step, flat in zip(log["strata"], log["zero_variance"], strict=True):
-        assert sum(entry["zero_variance"] * entry["answers"] for entry in step) == pytest.approx(32 * flat)
+    for name in ("valid", "zero_variance"):
+        for step, mean in zip(log["strata"], log[name], strict=True):
+            assert sum(entry[name] * entry["answers"] for entry in step) == pytest.approx(32 * mean)
 
 
 def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
