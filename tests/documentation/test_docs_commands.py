@@ -7,24 +7,16 @@ import sys
 from contextlib import ExitStack, redirect_stdout
 from functools import cache
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 import pytest
-from documentation.shell_lines import (
-    ELSEWHERE,
-    FEW,
-    LEFT_OUT,
-    PAGES,
-    SMALLER,
-    calls,
-    left_out,
-    named_files,
-    shell_lines,
-    smaller,
-)
+from documentation import shell_lines as docs
 from support.envwright_serve import person, serving
 
-RUNNABLE = [page for page in PAGES if any(not left_out(page, line) for line in shell_lines(page))]
+RUNNABLE = [
+    page for page in docs.PAGES if any(not docs.left_out(page, line) for line in docs.shell_lines(page))
+]
 
 
 def shell(folder: Path, command: str, code: int = 0) -> str:
@@ -50,7 +42,7 @@ def help_of(program: str, *words: str) -> str:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A runs folder with the run of the demo, which many pages are about, made small."""
     folder = tmp_path_factory.mktemp("base")
-    shell(folder, f"envwright run tiny {FEW}")
+    shell(folder, f"envwright run tiny {docs.FEW}")
     return folder / "runs"
 
 
@@ -66,14 +58,14 @@ def folder(tmp_path: Path, runs: Path) -> Path:
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_the_commands_of_a_page_do_what_they_say(page: Path, folder: Path):
-    for name, text in named_files(page).items():
+    for name, text in docs.named_files(page).items():
         (folder / name).write_text(text)
     with ExitStack() as stack:
         login = ""
-        for line in shell_lines(page):
-            if left_out(page, line):
+        for line in docs.shell_lines(page):
+            if docs.left_out(page, line):
                 continue
-            command, code = smaller(line)
+            command, code = docs.smaller(line)
             if command == "envwright serve":
                 stack.enter_context(serving(folder))
                 login = ". runs/.serve/env; "
@@ -82,11 +74,11 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, folder: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.name)
 def test_options_of_prefect_and_mlflow_are_known_to_their_help(page: Path):
-    for line in filter(lambda line: left_out(page, line), shell_lines(page)):
+    for line in filter(lambda line: docs.left_out(page, line), docs.shell_lines(page)):
         for program in ("prefect", "mlflow"):
-            for arguments in calls(line, program):
+            for arguments in docs.calls(line, program):
                 options = [word.partition("=")[0] for word in arguments if word.startswith("-")]
                 words = arguments[: 2 if program == "prefect" else 1]
                 said = help_of(program, *words)
@@ -94,7 +86,6 @@ def test_options_of_prefect_and_mlflow_are_known_to_their_help(page: Path):
 
 
 def test_nothing_is_left_out_or_made_smaller_that_the_docs_do_not_say():
-    lines = [(page, line) for page in PAGES for line in shell_lines(page)]
-    said = [begin for begin in (*LEFT_OUT, *SMALLER) if not any(line.startswith(begin) for _, line in lines)]
-    assert said == []
-    assert set(ELSEWHERE) <= {page.name for page in PAGES}
+    lines, begins = [*chain(*map(docs.shell_lines, docs.PAGES))], (*docs.LEFT_OUT, *docs.SMALLER)
+    assert [begin for begin in begins if not any(line.startswith(begin) for line in lines)] == []
+    assert set(docs.ELSEWHERE) <= {page.name for page in docs.PAGES}

@@ -52,9 +52,7 @@ def test_an_error_of_an_environment_says_what_was_drawn(environment: Environment
     assert failed.value.__notes__ == ["generate_one of Rotations, stratum 'short', knobs {'letters': 3}"]
 
 
-def test_an_environment_without_a_version_is_refused(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_environment_without_a_version_is_refused(environment: Environment, monkeypatch):
     monkeypatch.delattr(type(environment), "version")
     _load.cache_clear()
     with pytest.raises(

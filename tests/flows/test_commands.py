@@ -67,9 +67,7 @@ PRESETS = [  # one of a kind; all mistakes are in tests/infra
 
 
 @pytest.mark.parametrize(("line", "complaint"), USAGE + PRESETS)
-def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(
-    refused, tmp_path: Path, line: str, complaint: str
-):
+def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(refused, tmp_path, line, complaint):
     refused(line.split(), complaint)
     assert list(tmp_path.iterdir()) == []
 

@@ -69,9 +69,7 @@ def test_an_interruption_stops_what_runs_and_starts_nothing_more():
     assert len(started) <= 3
 
 
-def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stage_0_that_fails_costs_the_curricula_of_its_seed_alone(tmp_path, monkeypatch):
     spec = comparison("fixed", "random", seeds=[0, 1])
     monkeypatch.setattr("flows.compare.publish_comparison", lambda _, spec, why, **more: dict(why))
     started = []
@@ -99,9 +97,7 @@ def test_only_what_this_call_asked_for_makes_it_fail(tmp_path: Path):
         _complain(results, [fixed, levels])
 
 
-def test_a_finished_child_whose_record_was_lost_is_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_finished_child_whose_record_was_lost_is_done_again(tmp_path, monkeypatch):
     spec = comparison("fixed", "random", "levels", seeds=[0])
     random = spec.children[1]
     monkeypatch.setattr("flows.compare.is_finished", lambda directory, preset: directory.name != "levels-s0")

@@ -113,9 +113,7 @@ def test_every_stage_trains_on_the_config_proposed_before_it(play, drops, gate, 
 @pytest.mark.parametrize(
     ("verdict", "turns"), [("approve", [SECOND]), ("reject", [Turn(1, DEFAULT, 0)]), ("stop", [])]
 )
-def test_a_run_waits_for_a_decision_and_follows_it(
-    play, tmp_path: Path, caplog: pytest.LogCaptureFixture, verdict: Verdict, turns: list[Turn]
-):
+def test_a_run_waits_for_a_decision_and_follows_it(play, tmp_path, caplog, verdict, turns):
     caplog.set_level(logging.INFO, "envwright")
     assert play(approval="required") == Played([FIRST], 1)
     assert play(approval="required") == Played([], 1), "still nobody has decided"

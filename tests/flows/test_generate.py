@@ -47,18 +47,14 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
         (CONFIG.replace("0.25,", "0.75,"), "sizes.3.hole_ratio: 0.75 is outside of the space, 0 to 0.5"),
     ],
 )
-def test_a_bad_config_is_refused_and_nothing_is_written(
-    refused, tmp_path: Path, config: Path, text: str, complaint: str
-):
+def test_a_bad_config_is_refused_and_nothing_is_written(refused, tmp_path, config, text, complaint):
     config.write_text(text)
     command = ["mapf", "generate", "config.yaml", "--count", "10", "-o", "data.parquet"]
     refused(command, "error: config.yaml: ", complaint)
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
 
 
-def test_what_cannot_be_drawn_is_refused_with_a_way_out(
-    refused, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_cannot_be_drawn_is_refused_with_a_way_out(refused, tmp_path, config: Path, monkeypatch):
     monkeypatch.setattr(sampler, "FRUITLESS_DRAWS", 20_000)
     config.write_text("sizes: {3: {data_ratio: 1, hole_ratio: 0.5, wait_ratio: 0}}")
     command = ["mapf", "generate", "config.yaml", "-o", "data.parquet"]

@@ -42,9 +42,7 @@ def test_every_command_checks_the_name_and_writes_nothing(envwright, command: st
     ("command", "run"),
     [("approve", "docs"), ("reject", "docs")] + [("report", run) for run in ("docs", *NO_RUNS)],
 )
-def test_a_run_that_is_not_there_is_answered_with_one_message(
-    envwright, command: str, run: str, folder: Path
-):
+def test_a_run_that_is_not_there_is_answered_with_one_message(envwright, command, run, folder):
     (folder / "docs").mkdir()
     said = envwright(command, run)
     assert (said.code, said.out, said.err.count("\n"), said.err.startswith("error: ")) == (2, "", 1, True)

@@ -19,9 +19,7 @@ from envgen.mapf.verifier import verify_plan
 SOLVED = '{"id": "%s", "solvable": true, "sum_of_costs": %d, "makespan": %d, "wait_required": %s, "plan": %s}'
 
 
-def test_solutions_are_the_lines_of_the_contract_always_the_same_with_plans_that_hold(
-    envwright, tmp_path: Path
-):
+def test_solutions_are_the_lines_of_the_contract_always_the_same_with_plans_that_hold(envwright, tmp_path):
     write_lines(tmp_path / "problems.jsonl", *PROBLEMS)
     done = envwright("mapf", "solve", "problems.jsonl", "-o", "deep/solutions.jsonl")
     assert (done.code, done.out) == (0, "6 problems -> deep/solutions.jsonl\n"), done.err

@@ -207,9 +207,7 @@ def test_a_stage_done_again_or_cut_off_has_one_run_with_its_model_and_traces_of_
     assert failed.data.spans[0].outputs["fallback"] == "the model could not answer: it is down"
 
 
-def test_a_failure_of_mlflow_is_a_warning_without_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_failure_of_mlflow_is_a_warning_without_password(tmp_path, monkeypatch, caplog):
     run = being_trained(tmp_path / "runs" / "down", preset("down"))
     with socket.socket() as held:  # bound, and nobody listens
         held.bind(("127.0.0.1", 0))

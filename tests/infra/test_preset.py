@@ -110,9 +110,7 @@ def test_a_test_set_is_other_instances_of_the_strata_and_the_grid_of_the_validat
         ({"file": "large.parquet"}, "/large.parquet: '9' is none of the strata 3, 4; leave its instances"),
     ],
 )
-def test_a_test_set_that_does_not_fit_is_refused_when_the_preset_is_loaded(
-    file: Path, test: dict[str, Any], expected: str
-):
+def test_a_test_set_that_does_not_fit_is_refused_when_the_preset_is_loaded(file, test, expected):
     sums = load_preset("micro-sums")
     questions = sums.validation.draw(sums.task)[:1]
     write_dataset(file.parent / "sums.parquet", questions, "plain", {}, sums.environment)

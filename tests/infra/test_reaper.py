@@ -44,9 +44,7 @@ def below(server: str, parent: str) -> str:
     return ask(f"{server}/flow_runs/", {**child, "state": {"type": "RUNNING"}})["id"]
 
 
-def test_only_runs_whose_process_is_gone_are_marked(
-    server: str, deployment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_only_runs_whose_process_is_gone_are_marked(server: str, deployment: str, tmp_path, monkeypatch):
     dead, alive, suspended = (
         started(server, deployment, state) for state in ("RUNNING", "RUNNING", "PAUSED")
     )

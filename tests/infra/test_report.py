@@ -127,9 +127,7 @@ def test_a_run_without_a_finished_stage_is_refused(tmp_path: Path, validation: l
         write_report(tmp_path)
 
 
-def test_a_picture_that_fails_costs_the_picture_and_not_the_report(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_picture_that_fails_costs_the_picture_and_not_the_report(make_run: MakeRun, monkeypatch, caplog):
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("no width")
 
@@ -199,9 +197,7 @@ def test_the_report_of_another_environment_has_its_words_and_none_of_boards(tmp_
     assert len(re.findall(r"What is \d", gallery)) == gallery.count("<figure") > 8, "no pictures"
 
 
-def test_log_and_report_tell_a_broken_format_from_a_hard_stratum(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_log_and_report_tell_a_broken_format_from_a_hard_stratum(tmp_path, caplog):
     run = finished_run(tmp_path / "run", (5, 0))
     finished_run(tmp_path / "healed", (0, 5))
     alarm = "3x3: format, not skill: 10 of 10 answers could not be read or scored, no answer is valid"

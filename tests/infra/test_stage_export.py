@@ -89,9 +89,7 @@ def test_the_package_for_verifiers_judges_without_envwright(run: Run, tmp_path: 
     assert len(right) == 16 + len(read_dataset(run.path(VALIDATION)))
 
 
-def test_the_data_sets_library_loads_the_folder(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_sets_library_loads_the_folder(run: Run, tmp_path, monkeypatch):
     from datasets import load_dataset
 
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))

@@ -73,9 +73,7 @@ def test_the_designed_stages_stand_apart_from_stage_0_with_both_rates(results: C
         (UNCLEAR, UNCLEAR, ("no clear change in valid from", "; no clear change in optimal from")),
     ],
 )
-def test_a_claim_is_no_stronger_than_the_interval(
-    results: CurriculumResults, valid: Difference, optimal: Difference, words: tuple[str, str]
-):
+def test_a_claim_is_no_stronger_than_the_interval(results, valid, optimal, words):
     judged = changed(results, 2, designed_valid_gain=valid, designed_optimal_gain=optimal)
     assert all(word in headlines(judged, "optimal")[0] for word in words)
 
@@ -137,9 +135,7 @@ def test_the_advice_is_a_command_that_compares_the_preset_of_the_run_with_fixed(
     assert spec.file.seeds[0] == preset.seed
 
 
-def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(
-    results: CurriculumResults, tmp_path: Path
-):
+def test_a_baseline_a_run_of_a_comparison_and_a_first_stage_need_no_advice(results, tmp_path):
     run = Run(directory=tmp_path / "run", chosen=load_preset("micro"))
     assert advice(results, run)
     fixed = results.model_copy(update={"engineer": "fixed"})

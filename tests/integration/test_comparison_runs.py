@@ -95,9 +95,7 @@ def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_ru
     assert len(tagged(server, runs)) == 1
 
 
-def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
-    server: str, runs: Curricula, spec: ComparisonSpec, caplog: pytest.LogCaptureFixture
-):
+def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(server, runs, spec, caplog):
     caplog.set_level(logging.INFO, "envwright")
     first = waiting(runs, spec)
     wait_until(lambda: len(tagged(server, runs)) == 1)
@@ -119,8 +117,6 @@ def test_a_run_that_is_under_way_is_awaited_and_one_that_failed_is_started_anew(
     assert "ENVWRIGHT_RUNS" in str(error), "the error names the setting that differs on the worker"
 
 
-def test_without_a_deployment_of_the_preset_the_curricula_run_here(
-    server: str, runs: Curricula, caplog: pytest.LogCaptureFixture
-):
+def test_without_a_deployment_of_the_preset_the_curricula_run_here(server: str, runs: Curricula, caplog):
     assert pool_for("unheard-of") is None
     assert "no deployment curriculum/unheard-of" in caplog.text

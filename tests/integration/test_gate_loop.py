@@ -22,9 +22,7 @@ def command(tmp_path: Path) -> list[str]:
     return ["run", "simulated", "--stages", "2", "--engineer", "random", "--set", "model=./model"]
 
 
-def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(
-    command: list[str], tmp_path: Path, server: str
-):
+def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(command: list[str], tmp_path, server: str):
     options = [*command, "--set", "engineer.gate=rollback", "--name", "undone"]
     said = envwright(tmp_path, *options, PREFECT_API_URL=server).stdout
     assert "a drop; the next stage starts from the base policy with the config of stage 0" in said

@@ -132,9 +132,7 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(
-    server: str, installed: Path, tmp_path: Path
-):
+def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(server: str, installed: Path, tmp_path):
     """They speak of nothing but sums."""
     there = {"PREFECT_API_URL": server, "PYTHONPATH": str(installed)}
     used = [sys.executable, "-c", "import flows.cli; print(flows.cli.__file__)"]

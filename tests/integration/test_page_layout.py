@@ -74,16 +74,12 @@ def check(chromium: Browser, page_file: Path, scheme: Literal["light", "dark"], 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_fits_screens_of_all_widths(
-    scheme: Literal["light", "dark"], chromium: Browser, trained: FinishedRun, tmp_path: Path
-):
+def test_a_report_fits_screens_of_all_widths(scheme, chromium, trained, tmp_path):
     check(chromium, trained.directory / "report.html", scheme, tmp_path)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_of_a_comparison_fits_screens_of_all_widths(
-    scheme: Literal["light", "dark"], chromium: Browser, comparison: Path, tmp_path: Path
-):
+def test_the_page_of_a_comparison_fits_screens_of_all_widths(scheme, chromium, comparison, tmp_path):
     check(chromium, comparison, scheme, tmp_path)
 
 

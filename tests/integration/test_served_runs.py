@@ -2,7 +2,6 @@
 
 import signal
 import stat
-from pathlib import Path
 
 import pytest
 import urllib3
@@ -51,9 +50,7 @@ def nobody_else_reads_the_login(served: Served) -> None:
     assert not [log for log in folder.glob("*.log") if secret in log.read_text()]
 
 
-def test_a_run_on_the_worker_is_recorded_behind_the_login_and_ctrl_c_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_on_the_worker_is_recorded_behind_the_login_and_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
     with serving(tmp_path) as served:
         refused_without_login_or_from_elsewhere(served)
         nobody_else_reads_the_login(served)

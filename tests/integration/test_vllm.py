@@ -40,9 +40,7 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(
-    tmp_path: Path, server: str, variables: dict[str, str]
-):
+def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path, server, variables):
     engine = ["--set", "engine.backend=vllm", "--set", "engine.dtype=float32"]
     command = ["run", "micro", "--name", "run", "--stages", "1", *engine]
     envwright(tmp_path, *command, timeout=840, PREFECT_API_URL=server, **variables)

@@ -29,9 +29,7 @@ def solves_three_agents(handler: Handler) -> None:
     sends(completion(answer(solution.plan) if solution else "no plan"))(handler)
 
 
-def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(tmp_path, monkeypatch):
     with serving(solves_three_agents) as server:
         spec = spec_of(f"{server.url}#some-model", limit=1)
         first = answer_all(tmp_path / "b", spec)

@@ -92,9 +92,7 @@ def test_a_run_whose_steps_are_split_up_after_memory_ran_out_finds_its_proposals
     assert proposed(learning_rate=0.5) > first
 
 
-def test_a_function_that_raised_is_mended_and_its_run_goes_on(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_function_that_raised_is_mended_and_its_run_goes_on(run: Run, tmp_path, caplog):
     file = tmp_path / "mine.py"
 
     def asked(body: str, stage: int) -> StepRecord:
@@ -117,9 +115,7 @@ def test_a_function_that_raised_is_mended_and_its_run_goes_on(
 
 
 @pytest.mark.parametrize("last", ["proposal.json", "engineer_state.json"])
-def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(
-    run: Run, monkeypatch: pytest.MonkeyPatch, last: str
-):
+def test_a_step_that_was_cut_off_is_repeated_from_the_state_before(run: Run, monkeypatch, last: str):
     """Cut off right after a file was written, before the record of its step."""
 
     def write_and_die(run: Run, file: File, value: object, stage: int) -> None:

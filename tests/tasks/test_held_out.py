@@ -28,9 +28,7 @@ def test_no_board_of_a_validation_tuning_or_test_set_or_of_the_benchmark_suite_i
     assert not suite_identities(3) & unseen, "only as many agents as are taught"
 
 
-def test_only_the_same_warm_start_is_continued_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_only_the_same_warm_start_is_continued_wherever_it_lies(tmp_path, monkeypatch):
     def child(module: str, spec: WarmStartSpec, path: Path, *_: object, **more: object) -> None:
         write_json(path, spec)
         raise ChildError("killed")

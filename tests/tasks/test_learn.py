@@ -22,9 +22,7 @@ from tasks.run import close_engine, engine
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_training(tmp_path, monkeypatch):
     run = Run(directory=tmp_path, chosen=load_preset("micro", {"validation.instances": 1, "test": {}}))
     seen = []
 
@@ -51,9 +49,7 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
         close_engine()
 
 
-def test_a_run_whose_base_policy_solves_nothing_stops_before_training_unless_it_is_told_to_go_on(
-    tmp_path: Path,
-):
+def test_a_run_whose_base_policy_solves_nothing_stops_before_training_unless_it_is_told_to_go_on(tmp_path):
     learn.require_solved(finished_run(tmp_path / "one", correct=(1, 1)))
     none = finished_run(tmp_path / "none", correct=(0, 0))
     with pytest.raises(DataError, match=r"none of 20 validation instances.*--set unsolved=train"):

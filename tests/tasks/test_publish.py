@@ -6,7 +6,6 @@ import pytest
 from factories import asked, finished_run, rollouts, shares
 from support.boards import boards_config, sample_boards
 
-from envgen.config import EnvConfig
 from envgen.files import write_json
 from infra.config.preset import load_preset
 from infra.results import CurriculumResults
@@ -54,9 +53,7 @@ def published(run: Run) -> CurriculumResults:
     return publish.fn(run, 1)
 
 
-def test_each_stage_is_published_with_its_breakdown_its_proposal_and_where_it_was_resumed(
-    run: tuple[Run, list[list[Rollout]]],
-):
+def test_each_stage_is_published_with_its_breakdown_its_proposal_and_where_it_was_resumed(run):
     reference, (_, first, second) = run
     task = reference.preset.task
     record_training(reference, facts={"resumed": [2, 3]})
@@ -105,9 +102,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
 @pytest.mark.parametrize(
     ("gate", "parent", "config"), [("off", 1, OPTIONS_CONFIGS[1]), ("rollback", 0, CONFIGS[0])]
 )
-def test_the_next_stage_starts_where_the_gate_says(
-    run: tuple[Run, list[list[Rollout]]], gate: str, parent: int, config: EnvConfig
-):
+def test_the_next_stage_starts_where_the_gate_says(run, gate, parent, config):
     """The run of the fixture: stage 1 does harm. After it the gate decides on policy and config, or lets the
     engineer go on."""
     settings = {"engineer.gate": gate, "engineer.name": "replay", "engineer.options": OPTIONS}

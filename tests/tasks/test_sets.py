@@ -159,9 +159,7 @@ def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_ans
     assert not (run.folder(BASE_POLICY) / files.PARTIAL_TEST_ROLLOUTS).exists()
 
 
-def test_a_file_is_the_test_set_without_what_is_validated_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_file_is_the_test_set_without_what_is_validated_on(tmp_path, caplog):
     caplog.set_level(logging.INFO, "envwright")
     first = simulated(tmp_path / "first")
     validated = first.preset.validation.draw(first.preset.task)

@@ -135,9 +135,7 @@ BOARD, COMPACT = PromptStyle.BOARD, PromptStyle.COMPACT
         ({}, {}, BOARD, ANSWER_TOKENS),
     ],
 )
-def test_the_context_of_a_checkpoint_decides_how_it_is_asked(
-    model: str | dict, said: dict, style: PromptStyle, tokens: int, tmp_path: Path
-):
+def test_the_context_of_a_checkpoint_decides_how_it_is_asked(model, said, style, tokens, tmp_path):
     if isinstance(model, dict):
         (tmp_path / "config.json").write_text(json.dumps(model))
         model = str(tmp_path)
@@ -157,9 +155,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_written(tmp_path: Pa
     assert "secret" not in str(caught.value)
 
 
-def test_names_tell_model_and_data_and_differ_with_every_option(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch, tmp_path):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     spec = planned_for("tiny")
     engines = ({"engine": EngineConfig(**fields)} for fields in ({"dtype": "bfloat16"}, {"backend": "vllm"}))

@@ -1,7 +1,5 @@
 """Rows of the public benchmark through the hub's library, and a part of the suite."""
 
-from pathlib import Path
-
 import pytest
 from support.public_rows import public_row, write_rows
 
@@ -30,9 +28,7 @@ def test_what_is_no_source_is_refused(source: str):
         read_source(BENCHMARK, source)
 
 
-def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder, some = tmp_path / "copy", load_suite()[::60]
     folder.mkdir()
@@ -49,9 +45,7 @@ def test_a_copy_of_the_public_data_set_is_read_with_its_three_configs(
 
 
 @pytest.mark.parametrize("source", ["copy", BENCHMARK.public])
-def test_a_data_set_that_cannot_be_fetched_is_explained(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_data_set_that_cannot_be_fetched_is_explained(source: str, tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)

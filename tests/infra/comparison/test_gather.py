@@ -85,9 +85,7 @@ def test_figures_are_means_over_the_finished_seeds_on_the_test_set(results: Comp
     assert checkpoint.frontier == results.hardest[0]
 
 
-def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(
-    results: ComparisonResults, page: Page
-):
+def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(results, page):
     assert [(arm.designs_used, arm.designs_asked) for arm in results.arms] == [(0, 2), (2, 2), (1, 1), (0, 0)]
     assert overview(results)["designs used"].tolist() == ["0 of 2", "2 of 2", "1 of 1", None]
     assert DESIGNS in page.source
@@ -117,9 +115,7 @@ def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonRe
     ]
 
 
-def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(
-    folder: Path, results: ComparisonResults
-):
+def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(folder, results):
     plain = [pair.adjusted["valid"] >= pair.differences["valid"].p for pair in results.pairs]
     assert all(plain)
     file = SPEC.file.model_copy(update={"primary": "checkpoint-V6", "baselines": ("random", "fixed")})
@@ -162,9 +158,7 @@ def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_the_table_fits_a_terminal_loses_nothing_and_marks_what_failed(
-    results: ComparisonResults, width: int
-):
+def test_the_table_fits_a_terminal_loses_nothing_and_marks_what_failed(results, width):
     table, console = comparison_table(results), Console(width=width, file=io.StringIO())
     console.print(table)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
@@ -216,9 +210,7 @@ def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.0
         ((), "No baseline has finished yet with a seed of another arm. There is nothing to compare with."),
     ],
 )
-def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(
-    results: ComparisonResults, pairs: tuple[Pair, ...], said: str
-):
+def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(results, pairs, said):
     text = conclusions(results.model_copy(update={"pairs": pairs}))[0].replace("\u00a0", " ")
     assert text == said.replace("{}", "in valid rate on the test set")
 

@@ -108,9 +108,7 @@ def test_the_short_form_writes_the_file_that_means_the_same(tmp_path: Path):
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_an_engineer_of_another_package_says_whether_it_reads_the_context(
-    reads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engineer_of_another_package_says_whether_it_reads_the_context(reads: bool, tmp_path, monkeypatch):
     head = "from engineer.contract import Engineer\nclass ENGINEER(Engineer):\n"
     install_engineer(tmp_path, monkeypatch, f"{head}    reads_context = {reads}\n")
     assert labels("tidal,fixed") == ("tidal-V6,fixed" if reads else "tidal,fixed")

@@ -91,9 +91,7 @@ def test_the_test_set_and_its_rollouts_are_shared_by_runs_that_have_one(shared: 
 
 
 @pytest.mark.parametrize("name", ["rollouts.parquet", "checkpoint/weights"])
-def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(
-    shared: Path, tmp_path: Path, name: str
-):
+def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(shared: Path, tmp_path, name: str):
     fork(shared, tmp_path / "fork", PRESET)
     path = tmp_path / "fork" / "stage-00" / name
     path.unlink()

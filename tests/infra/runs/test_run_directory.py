@@ -74,9 +74,7 @@ SMALLER_PARTS = {"trl__per_device_train_batch_size": 16, "trl__gradient_accumula
         ({}, SMALLER_PARTS | {"trl__gradient_checkpointing": True}),
     ],
 )
-def test_a_run_is_resumed_with_other_stages_words_and_parts_of_a_machine(
-    tmp_path: Path, begun: dict, resumed: dict
-):
+def test_a_run_is_resumed_with_other_stages_words_and_parts_of_a_machine(tmp_path, begun, resumed):
     first, file = open_run(tmp_path, preset(**begun)), tmp_path / "curriculum.json"
     (tmp_path / "stage-00").mkdir()
     before, held = file.stat().st_mtime_ns, first.read(CURRICULUM).preset_digest
@@ -112,9 +110,7 @@ def test_results_are_not_cut_to_fewer_stages_than_there_are(tmp_path: Path):
         ),
     ],
 )
-def test_another_preset_is_refused_with_the_fields_that_differ(
-    tmp_path: Path, overrides: dict, complaint: str
-):
+def test_another_preset_is_refused_with_the_fields_that_differ(tmp_path, overrides: dict, complaint: str):
     directory = tmp_path / "mine"
     open_run(directory, preset())
     before = (directory / "curriculum.json").read_bytes()

@@ -46,9 +46,7 @@ def test_a_step_runs_once(tmp_path: Path):
     assert first.outputs == {name: file_digest(tmp_path / name) for name in OUTPUTS}
 
 
-def test_what_a_body_keeps_outlives_it_until_the_record_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_a_body_keeps_outlives_it_until_the_record_is_there(tmp_path, monkeypatch):
     kept = tmp_path / "kept"
 
     def run() -> StepRecord:
