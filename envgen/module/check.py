@@ -41,7 +41,8 @@ def check_generator(file: Path) -> Iterator[Finding]:
     ConfigError if the file cannot be loaded.
     """
     options = validated(Options, {"file": file}, str(file))
-    environment, other = ModuleEnvironment(options), ModuleEnvironment(options, hash_seed=1)
+    environment, other = ModuleEnvironment(options), ModuleEnvironment(options)
+    other.worker.hash_seed = "1"
     try:
         yield _ends(environment)
         drawn = _draw(environment)

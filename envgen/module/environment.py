@@ -11,6 +11,7 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envgen.environment import Environment, Instance, Verdict
-from envgen.errors import ConfigError, UnreadableError
+from envgen.errors import ConfigError, DataError, UnreadableError
 from envgen.frozen import Frozen
 from envgen.module.worker import GeneratorError, Limits, Worker
 from envgen.space import Space, Stratum
@@ -32,26 +33,69 @@ MAX_CORNERS = 64
 """Combinations of the ends of the knobs that are tried per stratum."""
 SCORER_FAILED = "scorer_failed"
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_PATH = re.compile(r"\.(py|parquet|jsonl|csv)(:\w+)?$")
+
+
+class WorkerOptions(Frozen):
+    """Options of an environment whose code or rows are read when the preset is read."""
+
+    limits: Limits = Limits()
+    described: Any = None
+    """What a run shows of code and rows that may be gone; filled in when the preset is read."""
+
+    def worker(self) -> Worker:
+        """Return the process that loads the code; ConfigError if there is no interpreter for it."""
+        raise NotImplementedError
+
+    def describe(self, worker: Worker) -> Any:
+        """Return the value of `described`; DataError, ConfigError or GeneratorError if there is none."""
+        raise NotImplementedError
+
+    @field_validator("file", "source", "scorer", check_fields=False)
+    @classmethod
+    def _absolute(cls, value: Any, info: ValidationInfo) -> Any:
+        """Return a path from the folder of the preset; a name as it is."""
+        path = (Path((info.context or {}).get("folder", ".")) / value).resolve()
+        named = info.field_name != "scorer" and (path.is_dir() or str(value).startswith("."))
+        return type(value)(path) if named or _PATH.search(str(value).lower()) else value
+
+    @model_validator(mode="after")
+    def _describe(self) -> Self:
+        if self.described:
+            return self
+        try:
+            with closing(self.worker()) as worker:
+                return self.model_copy(update={"described": self.describe(worker)})
+        except (ConfigError, DataError, GeneratorError) as error:
+            raise ValueError(str(error)) from None
 
 
 class WorkerEnvironment(Environment):
-    """Base of environments over a `Worker` with the methods `draw` and `score`.
+    """Base of environments over a `Worker` with the methods `generate` and `score`; options have a `worker`.
 
-    `draw(stratum, knobs, seed)` returns `question`, `answer`, `identity` (a text) and `entry`, and may return
-    `labels` and `brief`, a short question. `score(entry, answer)` returns a number from 0 to 1; only 1 is
-    valid, unless `threshold` is lower.
+    `generate(stratum, knobs, seed)` returns `question`, `answer`, `identity` (texts) and `entry`, and may
+    return `labels` and `brief`, a short question. `score(entry, answer)` returns a number from 0 to 1; only 1
+    is valid, unless `threshold` is lower.
     """
 
     threshold = 1.0
     """Lowest score of a valid answer."""
     styles = ("plain", "tagged")
-    worker: Worker
-    source: str
-    """Name of the generator in messages."""
 
-    def _space(self, **fields: Any) -> Space:
-        categories = ("no_answer", "wrong", "near_miss", SCORER_FAILED)
-        return Space(categories=categories, terms=("partial",), fault=SCORER_FAILED, **fields)
+    @cached_property
+    def worker(self) -> Worker:
+        """Process that has loaded the code."""
+        return self.options.worker()
+
+    def _space(self, canonical: bool, **fields: Any) -> Space:
+        return Space(
+            guideline="Give most data to what is solved sometimes, little to what always or never is.",
+            categories=("no_answer", "wrong", "near_miss", SCORER_FAILED),
+            fault=SCORER_FAILED,
+            identity="canonical" if canonical else "textual",
+            terms=("partial",),
+            **fields,
+        )
 
     def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Instance:
         """Return one instance; ConfigError names stratum, knobs and seed where the generator fails."""
@@ -62,14 +106,12 @@ class WorkerEnvironment(Environment):
         kinds = self.space[stratum].knobs
         values = {knob.name: int(knobs[knob.name]) if knob.whole else knobs[knob.name] for knob in kinds}
         try:
-            drawn = self.worker.call("draw", stratum, values, seed)
-            if not isinstance(drawn["identity"], str):
-                raise GeneratorError(f"its identity is {drawn['identity']!r}; expected a text")
+            drawn = self.worker.call("generate", stratum, values, seed)
         except GeneratorError as error:
             settings = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            where = f"{self.source}: {self.space.label(stratum)}" + (f" with {settings}" if settings else "")
+            where = self.space.label(stratum) + (f" with {settings}" if settings else "")
             remedy = "mend the generator, or narrow the range of its knobs"
-            raise ConfigError(f"{where}, seed {seed}: generate: {error}; {remedy}") from None
+            raise ConfigError(f"{where}, seed {seed}: {error}; {remedy}") from None
         identity = f"{self.name}\n{drawn['identity']}".encode("utf-8", "replace")
         # Only labels that a knob sets can have exact counts.
         asked = {knob.label.name for knob in kinds if knob.label}
@@ -102,7 +144,7 @@ class WorkerEnvironment(Environment):
         except UnreadableError as error:
             return _failed("no_answer", str(error))
         except GeneratorError as error:
-            return self._fault(str(error))
+            return _failed(SCORER_FAILED, str(error))
         if not isinstance(score, bool | int | float) or not 0 <= score <= 1 + 1e-9:
             return self._fault(f"returned {score!r:.80}; expected a number from 0 to 1")
         if score >= self.threshold - 1e-9:
@@ -117,7 +159,7 @@ class WorkerEnvironment(Environment):
         return self.worker.call("score", instance.payload["entry"], answer)
 
     def _fault(self, problem: str) -> Verdict:
-        return _failed(SCORER_FAILED, f"{self.source}: score: {problem}")
+        return _failed(SCORER_FAILED, f"{self.worker.source}: score: {problem}")
 
     def prompt(self, instance: Instance, style: str) -> str:
         """Return the question; style `tagged` asks for answer tags."""
@@ -146,36 +188,21 @@ class Description(Frozen):
     strata: tuple[Stratum, ...] = Field(min_length=1)
 
 
-class Options(Frozen):
+class Options(WorkerOptions):
     """Options of `module`."""
 
     file: Path
     """Path of the generator; a relative one starts from the folder of the preset."""
-    limits: Limits = Limits()
     described: Description | None = None
-    """Filled in when the preset is read, so that a run can be shown without the file."""
 
-    @field_validator("file")
-    @classmethod
-    def _absolute(cls, file: Path, info: ValidationInfo) -> Path:
-        return (Path((info.context or {}).get("folder", ".")) / file).resolve()
+    def worker(self) -> Worker:
+        """Return the process that loads the file, which must not change once it is described."""
+        arguments = {"path": str(self.file), "sha256": self.described and self.described.sha256}
+        return Worker(str(self.file), "envgen.module.user_file:Generator", arguments, self.limits)
 
-    @model_validator(mode="after")
-    def _describe(self) -> Self:
-        if self.described:
-            return self
-        if not self.file.is_file():
-            raise ValueError(f"{self.file}: there is no such file; give the path of a generator")
-        worker = Worker(_OPENER, {"path": str(self.file)}, self.limits)
-        try:
-            return self.model_copy(update={"described": Description.model_validate(worker.call("describe"))})
-        except (ConfigError, GeneratorError) as error:
-            raise ValueError(f"{self.file}: {error}") from None
-        finally:
-            worker.close()
-
-
-_OPENER = "envgen.module.user_file:open_file"
+    def describe(self, worker: Worker) -> Description:
+        """Return what the file holds."""
+        return Description.model_validate(worker.call("describe"))
 
 
 class ModuleEnvironment(WorkerEnvironment):
@@ -183,25 +210,14 @@ class ModuleEnvironment(WorkerEnvironment):
 
     name = "module"
     Options = Options
-    file: Path  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, options: Options, hash_seed: int = 0) -> None:
+    def __init__(self, options: Options) -> None:
         assert options.described
-        self.options, self.described, self._hash_seed = options, options.described, hash_seed
-        self.file, self.source = options.file, str(options.file)
+        self.options, self.file = options, options.file
         self.version = f"2 {options.described.sha256}"
         self.space = self._space(
+            options.described.canonical,
             strata=options.described.strata,
             noun="task",
             task=options.described.task or f"answers the questions of {options.file.stem}",
-            guideline="Give most data to what is solved sometimes, little to what always or never is.",
-            identity="canonical" if options.described.canonical else "textual",
         )
-
-    @cached_property
-    def worker(self) -> Worker:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Process that has loaded the file; ConfigError if the file is gone."""
-        if not self.options.file.is_file():
-            raise ConfigError(f"environment.options.file: {self.file} is not there; put the generator back")
-        arguments = {"path": str(self.file), "sha256": self.described.sha256}
-        return Worker(_OPENER, arguments, self.options.limits, self._hash_seed)

@@ -16,34 +16,14 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
+from envgen.errors import describe_validation_error
 from envgen.space import Knob, Stratum
-
-
-def open_file(path: str, sha256: str | None = None) -> "Generator":
-    """Return the generator of a file; ValueError if its digest is not `sha256`, or it lacks a part."""
-    return Generator(*load_file(path, sha256))
-
-
-def load_file(path: str, sha256: str | None) -> tuple[ModuleType, str]:
-    """Return the module of a file, and its digest; ValueError if that is not `sha256`."""
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    if sha256 and digest != sha256:
-        raise ValueError("the file changed since the run began; put it back, or begin another run")
-    spec = importlib.util.spec_from_file_location(f"_generator_{Path(path).stem}", path)
-    if spec is None or spec.loader is None:
-        raise ValueError("is no Python file; its name has to end in .py")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pydantic look up names of annotations there.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module, digest
 
 
 def textual_identity(question: str) -> str:
@@ -51,63 +31,91 @@ def textual_identity(question: str) -> str:
     return " ".join(question.split())
 
 
-class Generator:
-    """A loaded file."""
+class UserFile:
+    """A loaded file with a function that scores answers."""
 
-    def __init__(self, module: Any, sha256: str) -> None:
-        for name in ("generate", "score"):
-            if not callable(getattr(module, name, None)):
-                raise ValueError(f"{name}: is missing; define a function of this name")
-        config = getattr(module, "Config", None)
-        if not (isinstance(config, type) and issubclass(config, BaseModel)):
+    def __init__(self, path: str, sha256: str | None = None, function: str = "score") -> None:
+        """Load the file; ValueError if its digest is not `sha256`, or it lacks a part."""
+        self.sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        if sha256 and self.sha256 != sha256:
+            raise ValueError("the file changed since the run began; put it back, or begin another run")
+        spec = importlib.util.spec_from_file_location(f"_generator_{Path(path).stem}", path)
+        if spec is None or spec.loader is None:
+            raise ValueError("is no Python file; its name has to end in .py")
+        self.module: Any = importlib.util.module_from_spec(spec)
+        # Dataclasses and pydantic look up names of annotations there.
+        sys.modules[spec.name] = self.module
+        spec.loader.exec_module(self.module)
+        self._score = self.function(function)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return a function of the file; ValueError if it has none of this name."""
+        if not callable(function := getattr(self.module, name, None)):
+            raise ValueError(f"{name}: is missing; define a function of this name")
+        return function
+
+    def describe(self) -> Any:
+        """Return the digest of the file."""
+        return self.sha256
+
+    def score(self, entry: Mapping[str, Any], answer: str) -> Any:
+        """Return the score of an answer."""
+        score = self._score(answer, entry)
+        return score.item() if hasattr(score, "item") else score  # a number of numpy
+
+
+class Generator(UserFile):
+    """A loaded file with a generator too."""
+
+    def __init__(self, path: str, sha256: str | None = None) -> None:
+        super().__init__(path, sha256)
+        self._generate = self.function("generate")
+        self._identity = getattr(self.module, "identity", None)
+        self._config: Any = getattr(self.module, "Config", None)
+        if not (isinstance(self._config, type) and issubclass(self._config, BaseModel)):
             raise ValueError("Config: is missing; define a pydantic model of this name")
-        self._module, self._config, self._sha256 = module, config, sha256
-        default = {"all": {name: (low, high) for name, (_, low, high) in _bounds(config).items()}}
-        self._strata: dict[str, dict[str, Any]] = getattr(module, "STRATA", None) or default
+        default = {"all": {name: (low, high) for name, (_, low, high) in _bounds(self._config).items()}}
+        self._fields: dict[str, dict[str, Any]] = getattr(self.module, "STRATA", None) or default
+        self._strata = [
+            Stratum(name=name, knobs=knobs_of(self._config, fields, f"STRATA.{name}"))
+            for name, fields in self._fields.items()
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Return an `envgen.module.environment.Description`."""
-        strata = [
-            Stratum(name=name, knobs=tuple(knobs_of(self._config, fields, f"STRATA.{name}")))
-            for name, fields in self._strata.items()
-        ]
         return {
-            "sha256": self._sha256,
-            "task": getattr(self._module, "TASK", None),
-            "canonical": hasattr(self._module, "identity"),
-            "strata": [stratum.model_dump() for stratum in strata],
+            "sha256": self.sha256,
+            "task": getattr(self.module, "TASK", None),
+            "canonical": self._identity is not None,
+            "strata": [stratum.model_dump() for stratum in self._strata],
         }
 
-    def draw(self, stratum: str, knobs: Mapping[str, float], seed: int) -> dict[str, Any]:
+    def generate(self, stratum: str, knobs: Mapping[str, float], seed: int) -> dict[str, Any]:
         """Return the item of a seed; it also seeds the global generators of random numbers."""
         random.seed(seed)
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed(seed)
-        fixed = {name: value for name, value in self._strata[stratum].items() if not _is_range(value)}
-        item = self._module.generate(random.Random(seed), self._config(**fixed, **knobs))
+        fixed = {name: value for name, value in self._fields[stratum].items() if not _is_range(value)}
+        item = self._generate(random.Random(seed), self._config(**fixed, **knobs))
         if not isinstance(item, tuple) or len(item) not in (2, 3):
             raise TypeError(f"generate returned {item!r:.200}; expected (question, answer, metadata)")
         question, answer, metadata = item if len(item) == 3 else (*item, {})
-        for field, text in (("question", question), ("answer", answer)):
+        for name, text in (("question", question), ("answer", answer)):
             if not isinstance(text, str) or not text.strip():
-                raise TypeError(f"its {field} is {text!r}; expected a text")
+                raise TypeError(f"its {name} is {text!r:.200}; expected a text")
         entry = {"question": question, "answer": answer, "metadata": metadata}
         if TypeAdapter(JsonValue).validate_python(entry) != entry:
             raise TypeError("metadata: hold what JSON does not; use texts, numbers, lists and dicts")
         json.dumps(entry, ensure_ascii=False).encode()  # half of a surrogate pair cannot be stored
-        identity = self._module.identity(entry) if hasattr(self._module, "identity") else None
-        identity = textual_identity(question) if identity is None else identity
+        identity = self._identity(entry) if self._identity else textual_identity(question)
+        if not isinstance(identity, str):
+            raise TypeError(f"its identity is {identity!r:.200}; expected a text")
         return {"question": question, "answer": answer, "identity": identity, "entry": entry}
 
-    def score(self, entry: dict[str, Any], answer: str) -> Any:
-        """Return the score of an answer."""
-        score = self._module.score(answer, entry)
-        return score.item() if hasattr(score, "item") else score  # a number of numpy
 
-
-def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> Iterator[Knob]:
-    """Yield a knob for each field whose value is a range; ValueError names a field that is wrong."""
-    bounds = _bounds(config)
+def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> tuple[Knob, ...]:
+    """Return a knob for each field whose value is a range; ValueError names a field that is wrong."""
+    bounds, knobs = _bounds(config), list[Knob]()
     for field, value in fields.items():
         place = f"{where}.{field}: "
         if field not in config.model_fields:
@@ -124,7 +132,12 @@ def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> 
             raise ValueError(f"{place}{value!r} is no range within {lowest:g} to {highest:g}")
         description = config.model_fields[field].description or f"`{field}` of the generator"
         step = 1.0 if whole else (high - low) / 10
-        yield Knob(name=field, low=low, high=high, step=step, whole=whole, description=description)
+        knobs.append(Knob(name=field, low=low, high=high, step=step, whole=whole, description=description))
+    try:
+        config(**{field: value[0] if _is_range(value) else value for field, value in fields.items()})
+    except ValidationError as error:
+        raise ValueError(describe_validation_error(error, where)) from None
+    return tuple(knobs)
 
 
 def _bounds(config: type[BaseModel]) -> dict[str, tuple[bool, float, float]]:

@@ -49,26 +49,27 @@ class Limits(Frozen):
 class Worker:
     """The process of one generator, started on demand, and again after it died. Threads may share it.
 
-    `opener` is `module:function`; the child calls the function with `arguments`, JSON values, and requests
-    call methods of the result. Under another interpreter, `python`, it sees `envgen` and the libraries there.
+    `source` names the foreign code in messages. `opener` is `module:function`; the child calls the function
+    with `arguments`, JSON values, and requests call methods of the result. Under another interpreter,
+    `python`, it sees `envgen` and the libraries there.
     """
 
     def __init__(
         self,
+        source: str,
         opener: str,
         arguments: dict[str, Any],
         limits: Limits,
-        hash_seed: int = 0,
         python: str = sys.executable,
     ) -> None:
         self._arguments = [opener, json.dumps(arguments), str(limits.memory)]
-        self.limits, self._hash_seed, self._lock = limits, str(hash_seed), threading.Lock()
-        self._python = python
+        self.source, self.limits, self._lock, self._python = source, limits, threading.Lock(), python
+        self.hash_seed = "0"
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return the result of a method, a JSON value; GeneratorError if there is none.
+        """Return the result of a method, a JSON value; GeneratorError names source and method if it fails.
 
         ConfigError if the generator cannot be loaded.
         """
@@ -76,7 +77,10 @@ class Worker:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
-            return self._exchange(request, self.limits.seconds)
+            try:
+                return self._exchange(request, self.limits.seconds)
+            except GeneratorError as error:
+                raise GeneratorError(f"{self.source}: {method}: {error}") from None
 
     def close(self) -> None:
         """End the process."""
@@ -92,7 +96,7 @@ class Worker:
         with child_end:
             self._process = start_process(
                 [self._python, "-m", "envgen.module.worker", str(child_end.fileno()), *self._arguments],
-                env=os.environ | paths | _ENVIRONMENT | {"PYTHONHASHSEED": self._hash_seed},
+                env=os.environ | paths | _ENVIRONMENT | {"PYTHONHASHSEED": self.hash_seed},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -102,7 +106,7 @@ class Worker:
             self._exchange(b"", START_SECONDS)
         except GeneratorError as error:
             self._stop()
-            raise ConfigError(f"generator or scorer cannot be loaded: {error}") from None
+            raise ConfigError(f"{self.source}: cannot be loaded: {error}") from None
 
     def _exchange(self, request: bytes, seconds: float) -> Any:
         """Send a request and return the value of its reply; GeneratorError after `seconds` at most."""

@@ -8,12 +8,15 @@ Validation set, test set and training data are drawn from the rows; no row is in
 prompts, but for white space and case, are one instance.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from envgen.environment import Instance, Sample, Source
 from envgen.errors import ConfigError, ShortageError, UnreadableError, excerpt
@@ -22,7 +25,8 @@ from envgen.module.environment import SCORER_FAILED, WorkerEnvironment
 from envgen.module.worker import Worker
 from envgen.seeds import generator
 from envgen.space import Stratum
-from envgen.table.options import Described, Options, open_worker, read_table, stratum_name
+from envgen.table.files import Row, read_rows
+from envgen.table.options import Described, Parts, RowOptions, stratum_name
 from envgen.table.scorers import READERS
 
 TRIED_ROWS = 5
@@ -34,32 +38,24 @@ WRONG = ("?", "0", "banana")
 class RowEnvironment(WorkerEnvironment):
     """Base of environments whose instances are rows with a prompt, by strata."""
 
-    remedy: str
-    """What to do about a scorer that fails, after the name of an option: `scorer: mend it`."""
-
     def __init__(self, options: Any) -> None:
         assert options.described
-        self.options, self.described, self.source = options, options.described, options.source
+        self.options, self.described = options, options.described
         self.version = f"1 {canonical_json(options.described)}"
         noun = options.strata.column.replace("_", " ") or "part"
         labels = [label for label, _ in self.described.rows]
         words = {label: f"{noun} {label}" if label[0].isdigit() else label for label in labels}
         self.space = self._space(
+            False,
             strata=tuple(Stratum(name=stratum_name(label), label=words[label]) for label in labels),
             noun=noun,
             task=options.task or f"answers the questions of {Path(options.source).stem}",
-            guideline="Give most data to what is solved sometimes, little to what always or never is.",
-            identity="textual",
         )
-
-    def read(self) -> tuple[dict[str, list[Instance]], Described]:
-        """Return the instances by the labels of their strata, and their description."""
-        raise NotImplementedError
 
     @cached_property
     def rows(self) -> dict[str, list[Instance]]:
         """Stratum -> instances; ConfigError if the table changed."""
-        parts, described = self.read()
+        parts, described = self.options.read(self.worker)
         if described.sha256 != self.described.sha256:
             remedy = "put it back, or begin another run"
             raise ConfigError(f"{self.options.source}: the rows changed since the run began; {remedy}")
@@ -95,9 +91,48 @@ class RowEnvironment(WorkerEnvironment):
                 verdict = self.judge_one(row, answer)
                 if verdict.category == SCORER_FAILED or (answer == row.answer and not verdict.valid):
                     problem = f"{excerpt(answer)} to {excerpt(row.question)}: {verdict.detail}"
-                    option, _, remedy = self.remedy.partition(": ")
-                    raise ConfigError(f"environment.options.{option}: {problem}; {remedy}")
+                    raise ConfigError(f"environment.options: {problem}; mend the scorer, or set another one")
         return max((self.prompt(row, style) for row in chain.from_iterable(self.rows.values())), key=len)
+
+
+class Options(RowOptions):
+    """Options of `dataset`."""
+
+    source: str
+    """File (.parquet, .jsonl, .csv), folder of such files, or name for `datasets.load_dataset`."""
+    load: dict[Literal["name", "split", "revision"], str] = {"split": "train"}
+    """Arguments of `datasets.load_dataset`, as `{name: main, split: train}`."""
+    prompt: str = "prompt"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Column of texts, or of messages with a single turn; `a.b` is the field `b` of the column `a`."""
+    answer: str = Field(default="answer", min_length=1)
+    """Column of reference answers."""
+    metadata: tuple[str, ...] = ()
+    """Columns that a scorer in a file needs."""
+    scorer: str = Field(default="exact", pattern=r"^(exact|number|choice|math|json|.+\.py:[A-Za-z_]\w*)$")
+    """How an answer is compared, or a function, as `./mine.py:score`."""
+
+    def worker(self) -> Worker:
+        """Return the process of a scorer that could hang; those of `READERS` need none."""
+        path, _, function = self.scorer.rpartition(":")
+        code = self.described and self.described.scorer
+        arguments = {"path": path, "function": function, "sha256": code} if path else {}
+        opener = "envgen.module.user_file:UserFile" if path else "envgen.table.scorers:MathScorer"
+        return Worker(self.scorer, opener, arguments, self.limits)
+
+    def read(self, worker: Worker) -> tuple[Parts, Described]:
+        """Return the instances of the table, and their description; errors as `read_rows` and `grouped`."""
+        rows = read_rows(self.source, [self.prompt, *self.columns, *self.metadata], self.load)
+        return self.grouped(rows, None if self.scorer in READERS else worker.call("describe"))
+
+    def payload(self, row: Row, answer: str) -> dict[str, Any]:
+        """Return the columns that a scorer needs; ValueError if it cannot read the answer."""
+        try:
+            READERS.get(self.scorer, str)(answer)
+        except UnreadableError as error:
+            where = f"{self.answer} is {excerpt(answer)}"
+            raise ValueError(f"{where}: {error} for scorer {self.scorer}") from None
+        metadata = json.loads(canonical_json({column: row.get(column) for column in self.metadata}))
+        return {"metadata": metadata} if metadata else {}
 
 
 class DatasetEnvironment(RowEnvironment):
@@ -105,29 +140,17 @@ class DatasetEnvironment(RowEnvironment):
 
     name = "dataset"
     Options = Options
-    remedy = "scorer: mend the scorer, or choose another one"
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.source = options.scorer
         self.file = Path(options.scorer.rpartition(":")[0]) if ":" in options.scorer else None
         self.requirements = ("math-verify[antlr4_13_2]==0.9.0",) if options.scorer == "math" else ()
-
-    def read(self) -> tuple[dict[str, list[Instance]], Described]:
-        """Return the instances of the table, as `read_table`."""
-        return read_table(self.options)
-
-    @cached_property
-    def worker(self) -> Worker | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Process of the scorer, if it needs one."""
-        return open_worker(self.options, self.described.scorer)
 
     def score(self, instance: Instance, answer: str) -> Any:
         """Return what the scorer says of an answer; errors as in the base class."""
         if reader := READERS.get(self.options.scorer):
             return float(reader(answer) == reader(instance.answer))
         entry = {"question": instance.question, "answer": instance.answer, **instance.payload}
-        assert self.worker
         score = self.worker.call("score", entry, answer)
         if score is None and self.file is None:
             raise UnreadableError("no mathematical expression")

@@ -1,27 +1,25 @@
-"""Options of the environment `dataset`, and the instances that they make of a table."""
+"""Options of environments whose instances are rows, and the instances that they make of rows."""
 
 import hashlib
-import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
-from functools import partial
 from itertools import chain, pairwise
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import model_validator
 
 from envgen.environment import Instance
-from envgen.errors import ConfigError, DataError, UnreadableError, excerpt
+from envgen.errors import DataError, excerpt
 from envgen.files import canonical_json
 from envgen.frozen import Frozen
-from envgen.module.worker import GeneratorError, Limits, Worker
-from envgen.table import files
-from envgen.table.files import Row, prompt_of, read_rows, text_of
-from envgen.table.scorers import READERS
+from envgen.module.environment import WorkerOptions
+from envgen.module.worker import Worker
+from envgen.table.files import Row, prompt_of, text_of
 
+Parts = dict[str, list[Instance]]
+"""Label of a stratum -> its instances."""
 MAX_STRATA = 50
 
 
@@ -85,142 +83,85 @@ class Described(Frozen):
     """Digest of the scorer's code."""
 
 
-class RowOptions(Frozen):
+class RowOptions(WorkerOptions):
     """Options of every environment whose instances are rows."""
 
+    source: str
+    answer: str = ""
+    """Column of reference answers."""
     strata: StrataSpec = StrataSpec()
     task: str = ""
     """Completes "a language model that ...", for engineers that are models."""
-    limits: Limits = Limits()
     described: Described | None = None
-    """Filled in when the preset is read."""
+    prompt: ClassVar[str]
+    """Column of prompts."""
 
+    def read(self, worker: Worker) -> tuple[Parts, Described]:
+        """Return the instances of all rows, and their description, as `grouped`."""
+        raise NotImplementedError
 
-class Options(RowOptions):
-    """Options of `dataset`."""
+    def payload(self, row: Row, answer: str) -> dict[str, Any]:
+        """Return what a scorer needs beside question and answer; ValueError if it cannot read the answer."""
+        raise NotImplementedError
 
-    source: str
-    """File (.parquet, .jsonl, .csv), folder of such files, or name for `datasets.load_dataset`."""
-    load: dict[Literal["name", "split", "revision"], str] = {"split": "train"}
-    """Arguments of `datasets.load_dataset`, as `{name: main, split: train}`."""
-    prompt: str = "prompt"
-    """Column of texts, or of messages with a single turn; `a.b` is the field `b` of the column `a`."""
-    answer: str = "answer"
-    """Column of reference answers."""
-    metadata: tuple[str, ...] = ()
-    """Columns that a scorer in a file needs."""
-    scorer: str = Field(default="exact", pattern=r"^(exact|number|choice|math|json|.+\.py:[A-Za-z_]\w*)$")
-    """How an answer is compared, or a function, as `./mine.py:score`."""
+    def describe(self, worker: Worker) -> Described:
+        """Return the description of all rows."""
+        return self.read(worker)[1]
 
-    @field_validator("source", "scorer")
-    @classmethod
-    def _absolute(cls, value: str, info: ValidationInfo) -> str:
-        """Return a path from the folder of the preset; a name as it is."""
-        return absolute(value, info, tuple(files.READERS), ".py:" in value)
+    @property
+    def columns(self) -> list[str]:
+        """Columns of answers and strata, where they are named."""
+        return [*filter(None, [self.answer, self.strata.column])]
 
-    @model_validator(mode="after")
-    def _describe(self) -> Self:
-        if self.described:
-            return self
-        worker = open_worker(self, None)
-        try:
-            scorer = worker.call("describe") if worker else None
-            described = read_table(self)[1].model_copy(update={"scorer": scorer})
-            return self.model_copy(update={"described": described})
-        except DataError as error:
-            raise ValueError(str(error)) from None
-        except (ConfigError, GeneratorError) as error:
-            raise ValueError(f"scorer: {self.scorer}: {error}") from None
-        finally:
-            if worker:
-                worker.close()
+    def grouped(self, rows: Iterable[Row], code: str | None) -> tuple[Parts, Described]:
+        """Return the instances of rows, and their description; `code` is the digest of the scorer.
 
+        DataError names the first rows that cannot be used.
+        """
+        parts, seen, problems, duplicates = Parts(), set[str](), list[str](), 0
+        for row in rows:
+            try:
+                label = self.strata.label(row)
+                instance = self._instance(row, label)
+            except ValueError as error:
+                problems.append(f"{row.line}: {error}")
+                continue
+            duplicates += instance.id in seen
+            if instance.id not in seen:
+                seen.add(instance.id)
+                parts.setdefault(label, []).append(instance)
+            if len(parts) > MAX_STRATA:
+                problem = f"{self.strata.column} names more than {MAX_STRATA} strata"
+                raise DataError(f"{self.source}: {problem}; set strata.bins, or name another column")
+        if problems:
+            places = "; ".join([*problems[:5], *["..."] * (len(problems) > 5)])
+            unusable = f"{len(problems)} rows cannot be used: {places}"
+            raise DataError(f"{self.source}: {unusable}; mend or remove them")
+        parts, content = {label: parts[label] for label in self.strata.sorted(parts)}, hashlib.sha256()
+        for instance in chain.from_iterable(parts.values()):
+            content.update(canonical_json(instance).encode())
+        counts = tuple((label, len(part)) for label, part in parts.items())
+        return parts, Described(sha256=content.hexdigest(), rows=counts, duplicates=duplicates, scorer=code)
 
-def absolute(value: str, info: ValidationInfo, endings: tuple[str, ...], is_path: bool = False) -> str:
-    """Return a path, or a value that ends as a file does, from the folder of the preset; a name as it is."""
-    path = (Path((info.context or {}).get("folder", ".")) / value).resolve()
-    is_path = is_path or path.is_dir() or value.startswith(".") or value.lower().endswith(endings)
-    return str(path) if is_path else value
-
-
-def open_worker(options: Options, sha256: str | None) -> Worker | None:
-    """Return the process of a scorer that could hang; None if it is one of `READERS`."""
-    if options.scorer in READERS:
-        return None
-    path, _, function = options.scorer.rpartition(":")
-    arguments = {"path": path, "function": function, "sha256": sha256} if path else {}
-    return Worker(f"envgen.table.scorers:{'FileScorer' if path else 'MathScorer'}", arguments, options.limits)
-
-
-def read_table(options: Options) -> tuple[dict[str, list[Instance]], Described]:
-    """Return the instances of a table by the labels of their strata, and its description; as `grouped`."""
-    columns = [options.prompt, options.answer, *options.metadata, *filter(None, [options.strata.column])]
-    rows = read_rows(options.source, columns, options.load)
-    return grouped(options.source, rows, options, partial(_instance, options))
-
-
-def grouped(
-    source: str, rows: Iterable[Row], options: RowOptions, make: Callable[[Row, str], Instance]
-) -> tuple[dict[str, list[Instance]], Described]:
-    """Return instances by the labels of their strata, which `make` makes of rows, and their description.
-
-    DataError names the first rows that cannot be used (`make` raises ValueError).
-    """
-    parts, seen, problems, duplicates = dict[str, list[Instance]](), set[str](), list[str](), 0
-    for row in rows:
-        try:
-            label = options.strata.label(row)
-            instance = make(row, label)
-        except ValueError as error:
-            problems.append(f"{row.line}: {error}")
-            continue
-        duplicates += instance.id in seen
-        if instance.id not in seen:
-            seen.add(instance.id)
-            parts.setdefault(label, []).append(instance)
-        if len(parts) > MAX_STRATA:
-            problem = f"{options.strata.column} names more than {MAX_STRATA} strata"
-            raise DataError(f"{source}: {problem}; set strata.bins, or name another column")
-    if problems:
-        places = "; ".join([*problems[:5], *["..."] * (len(problems) > 5)])
-        raise DataError(f"{source}: {len(problems)} rows cannot be used: {places}; mend or remove them")
-    parts, digest = {label: parts[label] for label in options.strata.sorted(parts)}, hashlib.sha256()
-    for instance in chain.from_iterable(parts.values()):
-        digest.update(canonical_json(instance).encode())
-    counts = tuple((label, len(part)) for label, part in parts.items())
-    return parts, Described(sha256=digest.hexdigest(), rows=counts, duplicates=duplicates, scorer=None)
-
-
-def _instance(options: Options, row: Row, label: str) -> Instance:
-    """Return the instance of a row; ValueError says what is wrong with it."""
-    texts = []
-    for column, read in ((options.prompt, prompt_of), (options.answer, text_of)):
-        try:
-            texts.append(read(row.get(column)))
-        except ValueError as error:
-            raise ValueError(f"{column} {error}") from None
-        if not texts[-1]:
-            raise ValueError(f"{column} is empty")
-    question, answer = texts
-    try:
-        READERS.get(options.scorer, str)(answer)
-    except UnreadableError as error:
-        where = f"{options.answer} is {excerpt(answer)}"
-        raise ValueError(f"{where}: {error} for scorer {options.scorer}") from None
-    metadata = json.loads(canonical_json({column: row.get(column) for column in options.metadata}))
-    return text_instance(label, question, answer, {"metadata": metadata} if metadata else {})
-
-
-def text_instance(label: str, question: str, answer: str, payload: dict[str, Any]) -> Instance:
-    """Return an instance; questions that are equal but for white space and case have one id."""
-    identity = " ".join(unicodedata.normalize("NFC", question).casefold().split())
-    return Instance(
-        id=hashlib.sha256(f"dataset\n{identity}".encode()).hexdigest()[:32],
-        stratum=stratum_name(label),
-        question=question,
-        answer=answer,
-        payload=payload,
-    )
+    def _instance(self, row: Row, label: str) -> Instance:
+        """Return the instance of a row; questions that are equal but for white space and case have one id."""
+        texts = ["", ""]
+        for place, (column, read) in enumerate(((self.prompt, prompt_of), (self.answer, text_of))):
+            try:
+                texts[place] = read(row.get(column)) if column else ""
+            except ValueError as error:
+                raise ValueError(f"{column} {error}") from None
+            if column and not texts[place]:
+                raise ValueError(f"{column} is empty")
+        question, answer = texts
+        identity = " ".join(unicodedata.normalize("NFC", question).casefold().split())
+        return Instance(
+            id=hashlib.sha256(f"dataset\n{identity}".encode()).hexdigest()[:32],
+            stratum=stratum_name(label),
+            question=question,
+            answer=answer,
+            payload=self.payload(row, answer),
+        )
 
 
 def stratum_name(label: str) -> str:

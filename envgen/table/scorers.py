@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -87,46 +88,21 @@ class MathScorer:
     def __init__(self) -> None:
         if find_spec("math_verify") is None:
             raise ValueError(f"needs the package math-verify; {install('math')}")
+        self._library = import_module("math_verify")
 
     def describe(self) -> None:
         """Return nothing: it has no file."""
 
     def score(self, entry: Mapping[str, Any], answer: str) -> float | None:
         """Return 1 for an answer that equals the reference, else 0; None where the answer cannot be read."""
-        from math_verify import verify  # pyright: ignore[reportMissingImports]
-
-        reference = _expression(entry["answer"])
+        reference = self._expression(entry["answer"])
         if not reference:
             raise ValueError(f"math-verify cannot read the reference {entry['answer']!r:.80}")
-        said = _expression(answer[-MATH_CHARACTERS:])
-        return float(verify(reference, said, timeout_seconds=MATH_SECONDS)) if said else None
+        said = self._expression(answer[-MATH_CHARACTERS:])
+        return float(self._library.verify(reference, said, timeout_seconds=MATH_SECONDS)) if said else None
 
-
-def _expression(text: str) -> list[Any]:
-    """Return the expression at the end of a text; a text without `$` and `\\boxed` may be one as a whole."""
-    from math_verify import parse  # pyright: ignore[reportMissingImports]
-
-    marked = "$" in text or "\\boxed" in text or "\\[" in text or "\\(" in text
-    short = not marked and len(text.split()) <= 3
-    return parse(f"${text}$" if short else text, parsing_timeout=MATH_SECONDS)
-
-
-class FileScorer:
-    """A function of a user's file: `score(answer, entry)`, from 0 to 1."""
-
-    def __init__(self, path: str, function: str, sha256: str | None) -> None:
-        from envgen.module.user_file import load_file
-
-        module, self.sha256 = load_file(path, sha256)
-        self._score: Any = getattr(module, function, None)
-        if not callable(self._score):
-            raise ValueError(f"{function}: is missing; define a function of this name")
-
-    def describe(self) -> str:
-        """Return the digest of the file."""
-        return self.sha256
-
-    def score(self, entry: Mapping[str, Any], answer: str) -> Any:
-        """Return the score of an answer."""
-        score = self._score(answer, entry)
-        return score.item() if hasattr(score, "item") else score  # a number of numpy
+    def _expression(self, text: str) -> list[Any]:
+        """Return the expression at the end of a text; a short one without marks is read as a whole."""
+        marked = any(mark in text for mark in ("$", "\\boxed", "\\[", "\\("))
+        short = not marked and len(text.split()) <= 3
+        return self._library.parse(f"${text}$" if short else text, parsing_timeout=MATH_SECONDS)

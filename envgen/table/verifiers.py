@@ -10,20 +10,19 @@ The library wants other versions of packages than envwright does, so its tasks r
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
+from pydantic import Field, JsonValue
 
-from envgen.environment import Instance
 from envgen.errors import ConfigError, DataError
-from envgen.module.worker import GeneratorError, Worker
+from envgen.module.worker import Worker
 from envgen.table.environment import RowEnvironment
-from envgen.table.files import MAX_ROWS, Row, check_columns, prompt_of, text_of
-from envgen.table.options import Described, RowOptions, absolute, grouped, text_instance
-from envgen.table.verifiers_tasks import PAGE
+from envgen.table.files import MAX_ROWS, Row, check_columns
+from envgen.table.options import Described, Parts, RowOptions
+from envgen.table.verifiers_tasks import ENTRY, MESSAGES, PAGE
 
 PYTHON = "ENVWRIGHT_VERIFIERS_PYTHON"
 _PYTHON = Path(".venv-verifiers") / "bin" / "python"
@@ -32,6 +31,7 @@ _PYTHON = Path(".venv-verifiers") / "bin" / "python"
 class Options(RowOptions):
     """Options of `verifiers`."""
 
+    prompt = MESSAGES
     source: str
     """Name of an installed taskset, as `gsm8k-v1`, or path of a module or package."""
     config: dict[str, JsonValue] = {}
@@ -43,31 +43,29 @@ class Options(RowOptions):
     threshold: float = Field(default=1.0, gt=0, le=1)
     """Lowest reward of a valid answer."""
 
-    @field_validator("source")
-    @classmethod
-    def _absolute(cls, value: str, info: ValidationInfo) -> str:
-        """Return a path from the folder of the preset; a name as it is."""
-        return absolute(value, info, (".py",))
-
-    @model_validator(mode="after")
-    def _describe(self) -> Self:
-        if self.described:
-            return self
-        worker = None
-        try:
-            worker = self.worker(None)
-            return self.model_copy(update={"described": read_tasks(self, worker)[1]})
-        except (ConfigError, DataError, GeneratorError) as error:
-            raise ValueError(str(error).removeprefix(f"{self.source}: ")) from None
-        finally:
-            if worker:
-                worker.close()
-
-    def worker(self, sha256: str | None) -> Worker:
+    def worker(self) -> Worker:
         """Return the process that loads the tasks; ConfigError if no interpreter has verifiers."""
-        arguments = {"source": self.source, "config": self.config, "limit": self.limit, "sha256": sha256}
-        opener = "envgen.table.verifiers_tasks:Tasks"
-        return Worker(opener, arguments, self.limits, python=find_python())
+        code = self.described and self.described.scorer
+        arguments = {"source": self.source, "config": self.config, "limit": self.limit, "sha256": code}
+        return Worker(
+            self.source, "envgen.table.verifiers_tasks:Tasks", arguments, self.limits, find_python()
+        )
+
+    def read(self, worker: Worker) -> tuple[Parts, Described]:
+        """Return the instances of the taskset, and their description; as `grouped`."""
+        about = worker.call("describe")
+        check_columns(self.source, about["columns"], self.columns)
+        if not about["rows"]:
+            raise DataError(f"{self.source}: has no tasks; give another taskset, or change config")
+        tops = [column.partition(".")[0] for column in self.columns]
+        tasks = chain.from_iterable(worker.call("rows", n, tops) for n in range(0, about["rows"], PAGE))
+        name = Path(self.source).stem
+        rows = (Row(name, f"task {number}", values) for number, values in enumerate(tasks))
+        return self.grouped(rows, about["sha256"])
+
+    def payload(self, row: Row, answer: str) -> dict[str, Any]:
+        """Return the number of a task, and its digest."""
+        return {"entry": row.values[ENTRY]}
 
 
 def find_python() -> str:
@@ -91,52 +89,13 @@ def _has_verifiers(python: str) -> bool:
     return subprocess.run([python, "-P", "-c", code], capture_output=True).returncode == 0
 
 
-def read_tasks(options: Options, worker: Worker) -> tuple[dict[str, list[Instance]], Described]:
-    """Return the instances of a taskset by the labels of their strata, and its description; as `grouped`."""
-    about = worker.call("describe")
-    columns = [*filter(None, [options.answer, options.strata.column])]
-    check_columns(options.source, about["columns"], columns)
-    if not about["rows"]:
-        raise DataError(f"{options.source}: has no tasks; give another taskset, or change config")
-
-    def rows() -> Iterator[Row]:
-        tops = [column.partition(".")[0] for column in columns]
-        for start in range(0, about["rows"], PAGE):
-            for number, task in enumerate(worker.call("rows", start, tops), start=start):
-                values = {
-                    **task["columns"],
-                    "": (task["messages"], {"row": number, "digest": task["digest"]}),
-                }
-                yield Row(Path(options.source).stem, f"task {number}", values)
-
-    def make(row: Row, label: str) -> Instance:
-        messages, entry = row.values[""]
-        answer = text_of(row.get(options.answer)) if options.answer else ""
-        if options.answer and not answer:
-            raise ValueError(f"{options.answer} is empty")
-        return text_instance(label, prompt_of(messages), answer, {"entry": entry})
-
-    parts, described = grouped(options.source, rows(), options, make)
-    return parts, described.model_copy(update={"scorer": about["sha256"]})
-
-
 class VerifiersEnvironment(RowEnvironment):
     """Tasks of the library verifiers with one question and one answer."""
 
     name = "verifiers"
     Options = Options
     styles = ("plain",)
-    remedy = "source: mend its rewards, or set config, threshold or answer"
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.threshold = options.threshold
-
-    @cached_property
-    def worker(self) -> Worker:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Process that has loaded the tasks."""
-        return self.options.worker(self.described.scorer)
-
-    def read(self) -> tuple[dict[str, list[Instance]], Described]:
-        """Return the instances of the taskset, as `read_tasks`."""
-        return read_tasks(self.options, self.worker)

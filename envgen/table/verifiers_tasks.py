@@ -15,6 +15,8 @@ from envgen.errors import describe_validation_error
 
 PAGE = 500
 """Rows of one reply."""
+MESSAGES, ENTRY = "(messages)", "(entry)"
+"""Keys of a row beside its columns."""
 _HOOKS = "verifiers.v1.utils.decorators"
 
 
@@ -54,14 +56,14 @@ class Tasks:
         return {"sha256": self._sha256, "columns": columns, "rows": len(self.tasks)}
 
     def rows(self, start: int, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return `PAGE` tasks from a place on: messages, digest of the task, and columns."""
+        """Return `PAGE` tasks from a place on: columns, messages, and what `score` needs."""
         return [
             {
-                "messages": [message.model_dump(mode="json") for message in self._messages(task)],
-                "digest": task.hash,
-                "columns": task.data.model_dump(mode="json", include=set(columns)),
+                **task.data.model_dump(mode="json", include=set(columns)),
+                MESSAGES: [message.model_dump(mode="json") for message in self._messages(task)],
+                ENTRY: {"row": number, "digest": task.hash},
             }
-            for task in self.tasks[start : start + PAGE]
+            for number, task in enumerate(self.tasks[start : start + PAGE], start=start)
         ]
 
     def score(self, entry: Mapping[str, Any], answer: str) -> float:

@@ -12,10 +12,9 @@ from pydantic import ValidationError
 
 from envgen import reasoning_gym
 from envgen.environment import Instance, Source
-from envgen.errors import ConfigError, SamplingError
+from envgen.errors import SamplingError
 from envgen.module.check import JUNK
-from envgen.module.worker import Worker
-from envgen.reasoning_gym import GENERATORS, VERSION, Options, PuzzleStratum, ReasoningGym
+from envgen.reasoning_gym import GENERATORS, VERSION, Puzzles, PuzzleStratum, ReasoningGym
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row
 
@@ -75,9 +74,8 @@ def test_instances_are_the_same_in_every_version_and_process(puzzles: ReasoningG
         rows += [instance_row(puzzles, one, "compact") for one in sample.instances]
     digests = [hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for value in (corners, rows)]
     assert (VERSION, digests) == ("0.1.25", ["cd598a3965d02734", "0dd5dcf4d7821123"])
-    strata = {part.name: (part.generator, part.constants) for part in puzzles.options.strata}
     other = ReasoningGym(puzzles.options)
-    other.worker = Worker("envgen.reasoning_gym:Puzzles", {"strata": strata}, puzzles.options.limits, 7)
+    other.worker.hash_seed = "7"
     for name, before in zip(sorted(GENERATORS), corners, strict=True):
         assert [[one.question, one.answer, one.id] for one in draw(other, name, 20)] == before
     other.worker.close()
@@ -141,9 +139,8 @@ def test_wrong_strata_are_named(wrong: dict, problem: str) -> None:
 
 def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasoning_gym, "find_spec", lambda _: None)
-    environment = ReasoningGym(Options(strata=(PuzzleStratum(name="x", generator="ab"),)))
-    with pytest.raises(ConfigError, match=r"pip install -c constraints\.txt -e '\.\[reasoning-gym\]'"):
-        environment.generate("x", {}, 1, Source(0), frozenset())
+    with pytest.raises(ValueError, match=r"pip install -c constraints\.txt -e '\.\[reasoning-gym\]'"):
+        Puzzles({})
 
 
 def attacks(one: Instance, canary: Path, rng: Random) -> list[str]:

@@ -15,6 +15,7 @@ from envgen.errors import ConfigError, ShortageError
 from envgen.registry import EnvironmentSpec
 from envgen.table import verifiers
 from envgen.table.verifiers import VerifiersEnvironment, find_python
+from envgen.table.verifiers_tasks import ENTRY, MESSAGES
 from flows.cli import app
 from infra.config.preset import load_preset
 
@@ -188,12 +189,18 @@ def test_new_writes_tasks_and_a_preset_for_them(
 class Replies:
     """The process of a taskset with 1,200 rows; an answer is its own score."""
 
+    source = "quiz-v1"
+
     def __init__(self) -> None:
         self.rows = [
-            {"digest": str(n), "columns": {"level": "ab"[n % 2], "answer": "1"}} for n in range(1_200)
+            {
+                "level": "ab"[n % 2],
+                "answer": "1",
+                MESSAGES: [{"role": "user", "content": f"{n % 1_199}?"}],
+                ENTRY: {"row": n, "digest": str(n)},
+            }
+            for n in range(1_200)
         ]
-        for number, row in enumerate(self.rows):
-            row["messages"] = [{"role": "user", "content": f"{number % 1_199}?"}]
 
     def call(self, method: str, *arguments: Any) -> Any:
         if method == "describe":
@@ -231,7 +238,7 @@ def test_rows_are_grouped_and_a_reward_above_the_threshold_is_valid(replies: Rep
     assert [verdict.valid for verdict in verdicts] == [False, False, True, True, False, False, False]
     assert [verdict.terms["partial"] for verdict in verdicts[:4]] == [0, 0.4, 0.5, 1]
     assert [verdict.category for verdict in verdicts[4:]] == ["scorer_failed", "scorer_failed", "no_answer"]
-    replies.rows[0]["columns"]["level"] = "b"
+    replies.rows[0]["level"] = "b"
     with pytest.raises(ConfigError, match="quiz-v1: the rows changed since the run began"):
         VerifiersEnvironment(environment.options).longest_prompt("plain")
 
@@ -243,7 +250,7 @@ def test_bad_options_are_named(replies: Replies, monkeypatch: pytest.MonkeyPatch
         return str(caught.value)
 
     assert "column 'kind' is missing; found ['level', 'answer']" in problem(strata={"column": "kind"})
-    replies.rows[7]["columns"]["answer"] = ""
+    replies.rows[7]["answer"] = ""
     assert "1 rows cannot be used: task 7: answer is empty" in problem(answer="answer")
     monkeypatch.undo()
     monkeypatch.setattr(verifiers, "_has_verifiers", lambda python: False)
