@@ -61,6 +61,8 @@ class Counts(Labelled):
     spread: dict[str, float] = Field(default={}, exclude_if=not_)
     """`valid`, `optimal` -> sum of p (1 - p) over the instances, p the share of such answers to an instance;
     empty with one answer each."""
+    parts: tuple["Counts", ...] = Field(default=(), exclude=True)
+    """Counts of each stratum, whose numbers of instances were fixed; none of counts of a single one."""
 
     @model_validator(mode="after")
     def _add_up(self) -> Self:
@@ -76,14 +78,28 @@ class Counts(Labelled):
         return self
 
     @property
+    def valid_rate(self) -> Rate:
+        """Share of valid answers; its interval rests on the variance within strata."""
+        return self._rate("valid")
+
+    @property
     def optimal_rate(self) -> Rate:
-        """Share of answers that are valid and the best."""
-        return self.share(self.optimal)
+        """Share of answers that are valid and the best, likewise."""
+        return self._rate("optimal")
 
     @property
     def pass_rate(self) -> Rate | None:
         """pass@k: share of instances with at least one valid answer of k; None with one answer each."""
-        return None if self.solved is None else wilson(self.solved, self.instances)
+        if self.solved is None:
+            return None
+        parts = self.parts or (self,)
+        return wilson([part.solved or 0 for part in parts], [part.instances for part in parts])
+
+    def _rate(self, name: str) -> Rate:
+        parts = self.parts or (self,)
+        successes = [getattr(part, name) / part.samples for part in parts]
+        spread = [part.spread.get(name, 0.0) for part in parts]
+        return wilson(successes, [part.instances for part in parts], spread)
 
     def split(self, label: str) -> tuple[Labelled, Labelled] | None:
         """Counts of the instances with a label, and without; None if not known, or if one has none."""
@@ -97,55 +113,25 @@ class Counts(Labelled):
         return None if term not in self.terms else self.share(self.terms[term] * self.n)
 
 
-class Overall(Counts):
-    """Counts of all strata together, whose numbers of instances were fixed."""
-
-    parts: tuple[Counts, ...]
-    """Counts of each stratum."""
-
-    @property
-    def valid_rate(self) -> Rate:
-        """Share of valid answers; its interval rests on the variance within strata."""
-        return self._rate("valid")
-
-    @property
-    def optimal_rate(self) -> Rate:
-        """Share of answers that are valid and the best, likewise."""
-        return self._rate("optimal")
-
-    @property
-    def pass_rate(self) -> Rate | None:
-        """pass@k, likewise."""
-        if self.solved is None:
-            return None
-        return wilson([part.solved or 0 for part in self.parts], [part.instances for part in self.parts])
-
-    def _rate(self, name: str) -> Rate:
-        successes = [getattr(part, name) / part.samples for part in self.parts]
-        spread = [part.spread.get(name, 0.0) for part in self.parts]
-        return wilson(successes, [part.instances for part in self.parts], spread)
-
-
 class Breakdown(Frozen):
     """Failure breakdown of one evaluation: stratum -> counts."""
 
     strata: dict[str, Counts] = Field(min_length=1)
 
     @property
-    def overall(self) -> Overall:
+    def overall(self) -> Counts:
         """All strata together."""
-        parts = list(self.strata.values())
+        parts = tuple(self.strata.values())
         failures = dict.fromkeys(category for part in parts for category in part.failures)
 
         def labelled(name: str) -> Labelled:
             counts = [part.labels[name] for part in parts]
             n, valid = sum(c.n for c in counts), sum(c.valid for c in counts)
-            return Labelled(n=n, valid=valid, samples=samples)
+            return Labelled(n=n, valid=valid, samples=parts[0].samples)
 
-        samples = parts[0].samples
-        return Overall(
-            parts=tuple(parts),
-            samples=samples,
+        return Counts(
+            parts=parts,
+            samples=parts[0].samples,
             n=sum(part.n for part in parts),
             valid=sum(part.valid for part in parts),
             optimal=sum(part.optimal for part in parts),
