@@ -159,20 +159,15 @@ class Space(Frozen):
             have, want = list(config.strata), list(self.names)
             raise ValueError(f"{config.key}: names {have}, the space {want}; name the same, in this order")
         for name, part in config.strata.items():
-            self.check_part(name, part)
-
-    def check_part(self, name: str, part: Part) -> None:
-        """Raise ValueError with the first knob of a stratum that is unknown, missing or out of its range."""
-        knobs, where = self[name].knobs, f"{self.key}.{name}"
-        names = [knob.name for knob in knobs]
-        if odd := sorted(part.knobs.keys() ^ set(names)):
-            raise ValueError(f"{where}.{odd[0]}: is missing or unknown; the knobs are {', '.join(names)}")
-        for knob in knobs:
-            if not knob.low <= part[knob.name] <= knob.high:
-                raise ValueError(
-                    f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
-                    f"{knob.high:g}; move it inside"
-                )
+            knobs, where = {knob.name: knob for knob in self[name].knobs}, f"{self.key}.{name}"
+            if odd := sorted(part.knobs.keys() ^ knobs.keys()):
+                raise ValueError(f"{where}.{odd[0]}: is missing or unknown; the knobs are {', '.join(knobs)}")
+            for knob in knobs.values():
+                if not knob.low <= part[knob.name] <= knob.high:
+                    raise ValueError(
+                        f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
+                        f"{knob.high:g}; move it inside"
+                    )
 
 
 def plural(noun: str) -> str:

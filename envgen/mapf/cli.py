@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 
-from envgen.errors import ConfigError, DataError
+from envgen.errors import ConfigError, DataError, validated
 from envgen.files import read_json_lines, read_text, write_text
 from envgen.mapf.prompts import PromptStyle
 from envgen.terminal import console, say
@@ -45,20 +45,20 @@ def generate(
     from envgen.dataset import write_dataset
     from envgen.environment import Source
     from envgen.mapf.environment import MapfFrozenLake
-    from envgen.mapf.space import Options, check_config
+    from envgen.mapf.space import Options
     from envgen.sampling import sample
     from envgen.yaml_files import read_env_config
 
     if output.suffix != ".parquet":
         raise ConfigError(f"-o {output}: generate writes Parquet; give a name that ends in .parquet")
     wanted = read_env_config(config)
+    ascending = dict(sorted(wanted.strata.items(), key=lambda item: (len(item[0]), item[0])))
+    wanted = wanted.model_copy(update={"strata": ascending})
+    boards = MapfFrozenLake(validated(Options, {"agents": agents, "map_sizes": [*ascending]}, str(config)))
     try:
-        check_config(wanted)
+        boards.space.check(wanted)
     except ValueError as error:
         raise ConfigError(f"{config}: {error}") from None
-    ascending = {name: wanted.strata[name] for name in sorted(wanted.strata, key=int)}
-    wanted = wanted.model_copy(update={"strata": ascending})
-    boards = MapfFrozenLake(Options(agents=agents))
     instances, report = sample(boards, wanted, count, Source(seed), boards.reserved(), console.print)
     origin = {"config": wanted, "seed": seed, "agents": agents, "report": report}
     write_dataset(output, instances, style, origin)

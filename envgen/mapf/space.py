@@ -4,7 +4,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from envgen.config import EnvConfig
 from envgen.frozen import Frozen
 from envgen.mapf.problem import MAX_AGENTS, MAX_SIZE, MIN_AGENTS, MIN_SIZE
 from envgen.mapf.verifier import FailureCategory
@@ -76,12 +75,3 @@ def space_of(options: Options) -> Space:
         measures={"excess_cost": "valid plans cost %.2f more than the optimum on average"},
         best="optimal",
     )
-
-
-def check_config(config: EnvConfig) -> None:
-    """Raise ValueError for a config with a map size, knob or ratio that no board can have."""
-    space = space_of(Options())
-    for name, part in config.strata.items():
-        if name not in space.names:
-            raise ValueError(f"{config.key}.{name}: is no map size; expected {MIN_SIZE} to {MAX_SIZE}")
-        space.check_part(name, part)

@@ -11,7 +11,6 @@ from support.boards import boards_config
 
 from envgen.config import EnvConfig
 from envgen.errors import describe_validation_error
-from envgen.mapf.space import check_config
 
 GOOD_SIZE = {"data_ratio": 1.0, "hole_ratio": 0.2, "wait_ratio": 0.5}
 
@@ -44,25 +43,6 @@ def test_a_wrong_config_of_any_environment_is_refused(value: object, complaint: 
     with pytest.raises(ValidationError) as caught:
         EnvConfig.model_validate(value)
     assert complaint in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("size", "part", "complaint"),
-    [
-        ("2", GOOD_SIZE, "sizes.2: is no map size; expected 3 to 10"),
-        ("11", GOOD_SIZE, "sizes.11: is no map size"),
-        ("four", GOOD_SIZE, "sizes.four: is no map size"),
-        ("4", {**GOOD_SIZE, "hole_ratio": 0.51}, "sizes.4.hole_ratio: 0.51 is outside"),
-        ("4", {**GOOD_SIZE, "wait_ratio": -0.1}, "sizes.4.wait_ratio: -0.1 is outside"),
-        ("4", {**GOOD_SIZE, "colour": 1}, "sizes.4.colour: is missing or unknown"),
-        ("4", {"data_ratio": 1, "hole_ratio": 0}, "sizes.4.wait_ratio: is missing or unknown"),
-    ],
-)
-def test_a_config_that_no_board_can_have_is_refused(size: str, part: dict, complaint: str):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        check_config(EnvConfig.model_validate({"sizes": {size: part}}))
-    assert complaint in str(caught.value)
-    check_config(EnvConfig.model_validate({"sizes": {"4": {**GOOD_SIZE, "hole_ratio": 0.5}}}))
 
 
 @pytest.mark.parametrize("shares", [{3: 0.5}, {3: 0.5, 4: 0.6}, {3: 0.0}, {3: 0.5, 4: 0.49999}])
