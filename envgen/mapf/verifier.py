@@ -71,23 +71,11 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
     length = max(map(len, plan)) - 1
     arrived = sum(path[-1] == agent.goal for path, agent in zip(plan, problem.agents, strict=True))
     arrived /= len(plan)
-    for step in range(length + 1):
-        for category, agent, cell, detail in _violations(problem, plan, step):
-            violation = {"category": category, "agent": agent, "step": step, "cell": cell, "detail": detail}
-            legal = max(step - 1, 0) / max(length, 1)
-            return Verdict(valid=False, **violation, arrived=arrived, legal_share=legal)
-    for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
-        if path[-1] != agent.goal:
-            return Verdict(
-                valid=False,
-                category=FailureCategory.GOAL_NOT_REACHED,
-                agent=index,
-                step=len(path) - 1,
-                cell=path[-1],
-                detail=f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}",
-                arrived=arrived,
-                legal_share=1.0,
-            )
+    for category, agent, step, cell, detail in _violations(problem, plan, length):
+        violation = {"category": category, "agent": agent, "step": step, "cell": cell, "detail": detail}
+        missed = category is FailureCategory.GOAL_NOT_REACHED
+        legal = 1.0 if missed else max(step - 1, 0) / max(length, 1)
+        return Verdict(valid=False, **violation, arrived=arrived, legal_share=legal)
     costs = [_last_arrival(path) for path in plan]
     return Verdict(valid=True, optimal=sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
 
@@ -115,38 +103,42 @@ def _last_arrival(path: Path) -> int:
     return step
 
 
-def _violations(problem: Problem, plan: Plan, step: int) -> Iterator[tuple[FailureCategory, int, Cell, str]]:
-    """Yield category, agent, cell and detail of each violation in a step: illegal moves, holes, conflicts."""
-    moving = [
-        (index, path[step - 1 if step else 0], path[step])
-        for index, path in enumerate(plan)
-        if step < len(path)
-    ]
-    for index, origin, cell in moving:
-        start, (row, column), detail = problem.agents[index].start, cell, ""
-        if step == 0 and cell != start:
-            detail = f"begins at {cell_text(cell)}, its start is {cell_text(start)}"
-        elif step and not (0 <= row < problem.size and 0 <= column < problem.size):
-            detail = f"leaves the {problem.size}x{problem.size} grid to {cell_text(cell)}"
-        elif abs(row - origin[0]) + abs(column - origin[1]) > 1:
-            detail = f"jumps from {cell_text(origin)} to {cell_text(cell)}, which is no neighbour"
-        if detail:
-            yield FailureCategory.ILLEGAL_MOVE, index, cell, f"agent {index} {detail}"
-    for index, _, cell in moving:
-        if cell in problem.holes:
-            yield (
-                FailureCategory.HOLE_COLLISION,
-                index,
-                cell,
-                f"agent {index} enters the hole {cell_text(cell)}",
-            )
-    before, after = _cells_at(plan, max(step - 1, 0)), _cells_at(plan, step)
-    for index, cell in enumerate(after):
-        for other in range(index):
-            agents = f"agents {other} and {index}"
+def _violations(
+    problem: Problem, plan: Plan, length: int
+) -> Iterator[tuple[FailureCategory, int, int, Cell, str]]:
+    """Yield category, agent, step, cell and detail of each violation in turn, missed goals last."""
+    for step in range(length + 1):
+        moving = [
+            (index, path[max(step - 1, 0)], path[step]) for index, path in enumerate(plan) if step < len(path)
+        ]
+        for index, origin, cell in moving:
+            if detail := _illegal(problem, step, problem.agents[index].start, origin, cell):
+                yield FailureCategory.ILLEGAL_MOVE, index, step, cell, f"agent {index} {detail}"
+        for index, _, cell in moving:
+            if cell in problem.holes:
+                detail = f"agent {index} enters the hole {cell_text(cell)}"
+                yield FailureCategory.HOLE_COLLISION, index, step, cell, detail
+        before, after = _cells_at(plan, max(step - 1, 0)), _cells_at(plan, step)
+        for index, other in ((i, j) for i in range(len(plan)) for j in range(i)):
+            cell, agents = after[index], f"agents {other} and {index}"
             if after[other] == cell:
                 detail = f"{agents} are both in {cell_text(cell)} after step {step}"
-                yield FailureCategory.CONFLICT, index, cell, detail
+                yield FailureCategory.CONFLICT, index, step, cell, detail
             elif after[other] == before[index] and before[other] == cell:
                 cells = f"{cell_text(cell)} and {cell_text(before[index])}"
-                yield FailureCategory.CONFLICT, index, cell, f"{agents} swap {cells} in step {step}"
+                yield FailureCategory.CONFLICT, index, step, cell, f"{agents} swap {cells} in step {step}"
+    for index, (agent, path) in enumerate(zip(problem.agents, plan, strict=True)):
+        if path[-1] != agent.goal:
+            detail = f"agent {index} ends at {cell_text(path[-1])}, its goal is {cell_text(agent.goal)}"
+            yield FailureCategory.GOAL_NOT_REACHED, index, len(path) - 1, path[-1], detail
+
+
+def _illegal(problem: Problem, step: int, start: Cell, origin: Cell, cell: Cell) -> str:
+    """Return why a move is illegal; empty for a legal one."""
+    if step == 0:
+        return f"begins at {cell_text(cell)}, its start is {cell_text(start)}" if cell != start else ""
+    if not (min(cell) >= 0 and max(cell) < problem.size):
+        return f"leaves the {problem.size}x{problem.size} grid to {cell_text(cell)}"
+    if abs(cell[0] - origin[0]) + abs(cell[1] - origin[1]) > 1:
+        return f"jumps from {cell_text(origin)} to {cell_text(cell)}, which is no neighbour"
+    return ""
