@@ -4,7 +4,7 @@ A replay runs up to the step that the verdict names, marks the offending cell, h
 viewer without animation shows its end. Colours by Okabe and Ito, which stay apart for colour-blind readers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ def replay_svg(problem: Problem, plan: Plan, verdict: Verdict | None = None) -> 
     moving, still = frames.counter(), [_foot(f"end: step {last} of {frames.total}", font_weight=600)]
     if verdict and verdict.category and verdict.cell is not None:
         still += view.failure(verdict.cell, verdict.category)
-        moving += view.failure(verdict.cell, verdict.category, *frames.flashes())
+        moving += view.failure(verdict.cell, verdict.category, frames.appearance())
     for index, agent in enumerate(problem.agents):
         beside = (index - (problem.num_agents - 1) / 2) * 0.08  # trails lie side by side
         colour, start = AGENT_COLOURS[index], view.centre(agent.start)
@@ -101,14 +101,14 @@ class View(NamedTuple):
         number = _text(str(index), (0, 0), self.cell * 0.32, fill=NUMBER_COLOURS[index], font_weight=700)
         return _tag("g", disc, number, motion, transform=f"translate({spot[0]:g} {spot[1]:g})")
 
-    def failure(self, cell: Cell, category: FailureCategory, flash: str = "", appear: str = "") -> list[str]:
-        """Return a frame around the offending cell, and the category beside the counter, with animations."""
+    def failure(self, cell: Cell, category: FailureCategory, animation: str = "") -> list[str]:
+        """Return a frame around the offending cell, and the category beside the counter."""
         pale = {"fill": FAILURE_COLOUR, "fill_opacity": 0.2, "stroke": "#FFFFFF", "stroke_width": 7}
         frame = {"fill": "none", "stroke": FAILURE_COLOUR, "stroke_width": 4}
         squares = [self.square(cell, self.cell / 2, rx=5, **style) for style in (pale, frame)]
         spot, style = (LEFT + BOARD, HEIGHT - 13), {"fill": FAILURE_COLOUR, "font_weight": 700}
-        name = _text(category.replace("_", " "), spot, 13, appear, text_anchor="end", **style)
-        return [_tag("g", *squares, flash), name]
+        name = _text(category.replace("_", " "), spot, 13, animation, text_anchor="end", **style)
+        return [_tag("g", *squares, animation), name]
 
     def board(self, problem: Problem) -> list[str]:
         """Return ice, holes, coordinates, and the goals as rings."""
@@ -145,63 +145,46 @@ class Frames(NamedTuple):
     cells: Sequence[tuple[Cell, ...]]
     """Per step shown, the cell of every agent."""
 
+    def departure(self, frame: int, later: float = 0.0) -> float:
+        """Return the share of the replay at which the agents set out for a frame, or some seconds later."""
+        return round((_LEAD + (frame - 1) * _STEP + later) / self._seconds, 4) if frame else 0.0
+
     @property
-    def duration(self) -> float:
-        """Seconds of one round."""
+    def _seconds(self) -> float:
         return _LEAD + (len(self.cells) - 1) * _STEP + _HOLD
 
-    def departure(self, frame: int, later: float = 0.0) -> float:
-        """Return the share of the duration at which the agents set out for a frame, or some seconds later."""
-        return round((_LEAD + (frame - 1) * _STEP + later) / self.duration, 4) if frame else 0.0
-
     def motion(self, track: Sequence[Spot]) -> str:
-        """Return an animation that glides along the spots of all frames; none where all are the same."""
-        if len(set(track)) == 1:
-            return ""
-        times, spots, splines = [0.0], [track[0]], []
+        """Return an animation that glides along the spots of all frames and rests between two steps."""
+        values = [(0.0, track[0])]
         for frame, (before, spot) in enumerate(pairwise(track), start=1):
-            if spot != before:
-                times += [self.departure(frame), self.departure(frame, _GLIDE)]
-                spots += [before, spot]
-                splines += ["0 0 1 1", "0.45 0 0.25 1"]
-        easing = {"calcMode": "spline", "keySplines": ";".join([*splines, "0 0 1 1"]), "type": "translate"}
-        values = [f"{x:g} {y:g}" for x, y in [*spots, track[-1]]]
-        return self._animate("animateTransform", "transform", [*times, 1.0], values, easing)
-
-    def steps(self, attribute: str, values: Mapping[float, object]) -> str:
-        """Return an animation that jumps from value to value, by their times."""
-        return self._animate("animate", attribute, values, values.values(), {"calcMode": "discrete"})
-
-    def _animate(
-        self, name: str, attribute: str, times: Iterable[float], values: Iterable, more: dict[str, str]
-    ) -> str:
-        timing = {"dur": f"{self.duration:g}s", "keyTimes": ";".join(f"{time:g}" for time in times)}
-        listed = {"attributeName": attribute, "values": ";".join(map(str, values))}
-        return _tag(name, **listed, **timing, **more, repeatCount="indefinite")
+            values += [(self.departure(frame), before), (self.departure(frame, _GLIDE), spot)]
+        spots = [(time, f"{x:g} {y:g}") for time, (x, y) in [*values, (1.0, track[-1])]]
+        easing = {"calcMode": "spline", "keySplines": ";".join(["0.45 0 0.25 1"] * (len(spots) - 1))}
+        return self._animate("animateTransform", "transform", spots, type="translate", **easing)
 
     def counter(self) -> list[str]:
         """Return `step 3 of 7` under the board, one text a step, each visible in its turn."""
         texts, last = [], len(self.cells) - 1
         for frame in range(last + 1):
-            visible = {0.0: "hidden"} if frame else {}
-            visible |= {self.departure(frame): "visible"}
-            if frame < last:
-                visible[self.departure(frame + 1)] = "hidden"
+            visible = {0.0: "hidden", self.departure(frame): "visible"}
+            visible |= {self.departure(frame + 1): "hidden"} if frame < last else {}
+            animation = self._animate("animate", "visibility", visible.items(), calcMode="discrete")
             hidden = {"visibility": "hidden"} if frame < last else {}
-            animation = self.steps("visibility", visible) if last else ""
-            text = f"step {self.first + frame} of {self.total}"
-            texts.append(_foot(text, animation, font_weight=600, **hidden))
+            texts.append(
+                _foot(f"step {self.first + frame} of {self.total}", animation, font_weight=600, **hidden)
+            )
         return texts
 
-    def flashes(self) -> tuple[str, str]:
-        """Return animations of a failure's frame and name, which begin when the agents arrive at its step."""
-        arrival, beat = self.departure(len(self.cells) - 1, _GLIDE), 0.28 / self.duration
-        arrival = arrival or _LEAD / self.duration
-        flashes = {round(arrival + beats * beat, 4): light for beats, light in enumerate((1, 0.2, 1, 0.2, 1))}
-        return (
-            self.steps("opacity", {0.0: 0, **flashes}),
-            self.steps("opacity", {0.0: 0, round(arrival, 4): 1}),
-        )
+    def appearance(self) -> str:
+        """Return an animation that shows a failure when the agents arrive at its step."""
+        arrival = self.departure(len(self.cells) - 1, _GLIDE) or round(_LEAD / self._seconds, 4)
+        return self._animate("animate", "opacity", [(0.0, 0), (arrival, 1)], calcMode="discrete")
+
+    def _animate(self, name: str, attribute: str, values: Iterable[tuple[float, object]], **more: str) -> str:
+        """Return an endless animation of an attribute through values at shares of the replay."""
+        times, texts = zip(*((f"{time:g}", str(value)) for time, value in values), strict=True)
+        timing = {"dur": f"{self._seconds:g}s", "keyTimes": ";".join(times), "values": ";".join(texts)}
+        return _tag(name, attributeName=attribute, **timing, **more, repeatCount="indefinite")
 
 
 def _svg(title: str, view: View, problem: Problem, elements: list[str]) -> str:
