@@ -38,10 +38,6 @@ class UnreadableError(EnvwrightError):
     """An answer holds nothing that a scorer could compare."""
 
 
-class SolverError(EnvwrightError):
-    """A problem is too large to decide."""
-
-
 class RunDirectoryError(EnvwrightError):
     """A run directory belongs to something else, or is damaged."""
 

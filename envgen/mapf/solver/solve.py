@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from envgen.errors import SolverError
+from envgen.errors import DataError
 from envgen.mapf.problem import MAX_AGENTS, Problem, Solution, to_text
 from envgen.mapf.solver.columns import LONGEST_PLAN, Answers, Boards, pack, solution_of
 
@@ -27,7 +27,7 @@ def solve_many(problems: Sequence[Problem], tree_nodes: int = BY_SIZE) -> list[S
     """The plan with the least sum of costs and, among those, the fewest waits; None if there is no plan.
 
     Plans are the same on every machine; other `tree_nodes` may give other plans of equal costs and waits.
-    Raises SolverError if a proof would take more than a gigabyte.
+    DataError if a proof would take more than a gigabyte.
     """
     solutions: list[Solution | None] = []
     for first in range(0, len(problems), BATCH):
@@ -35,7 +35,7 @@ def solve_many(problems: Sequence[Problem], tree_nodes: int = BY_SIZE) -> list[S
         boards = pack(batch)
         answers = solve_boards(boards, tree_nodes)
         for index in np.flatnonzero(answers.status < 0).tolist():
-            raise SolverError(
+            raise DataError(
                 f"the following board takes more memory than {LARGEST_TABLE:,} joint positions to decide; "
                 f"use fewer agents or another board:\n{to_text(batch[index])}"
             )
