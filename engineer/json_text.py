@@ -13,12 +13,13 @@ from typing import Any
 
 from engineer.proposal import MAX_TEXT
 from envgen.files import unique_keys
+from envgen.thinking import CLOSE, OPEN
 
 MAX_DEPTH = 20
 MAX_WORK, START = 4_000, 4
 """Work for one text, see `_Reader`: milliseconds, whatever it holds."""
-_THOUGHT_ENDS = ("</think>", "</thinking>", "[/THINK]")
-_THOUGHT_STARTS = ("<think>", "<thinking>", "[THINK]")
+_THOUGHT_ENDS = (CLOSE, "</thinking>", "[/THINK]")
+_THOUGHT_STARTS = (OPEN, "<thinking>", "[THINK]")
 _TOKEN = re.compile(
     r"""
     (?P<gap>[\s\xa0\ufeff]++|//[^\n]*+|\#[^\n]*+|/\*(?s:.*?)\*/)
