@@ -69,10 +69,8 @@ class Sample(NamedTuple):
     """Instances of one stratum."""
 
     instances: list[Any]
-    report: dict[str, Any]
-    """Requested and achieved numbers, as JSON values."""
-    line: str
-    """The report as a line of a log."""
+    report: dict[str, int]
+    """Requested and achieved numbers by their names."""
 
 
 class Environment:
@@ -115,12 +113,7 @@ class Environment:
         raise NotImplementedError
 
     def generate(
-        self,
-        stratum: str,
-        knobs: Mapping[str, float],
-        count: int,
-        source: Source,
-        held_out: frozenset[str],
+        self, stratum: str, knobs: Mapping[str, float], count: int, source: Source, held_out: frozenset[str]
     ) -> Sample:
         """Return `count` distinct instances with exact counts of each label, none of them held out.
 
@@ -143,8 +136,7 @@ class Environment:
             short = f"only {len(instances)} of {count} distinct instances exist beside the held-out ones"
             raise ShortageError(f"{kind.label}: {short}; ask for fewer, or change the knobs", instances)
         labelled = {knob.word: round(knobs[knob.name] * count) for knob in kind.knobs if knob.label}
-        line = ", ".join(f"{number} {word}" for word, number in {"instances": count, **labelled}.items())
-        return Sample(instances, {"instances": count, **labelled}, f"{kind.label}: {line}")
+        return Sample(instances, {"instances": count, **labelled})
 
     def _generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
         try:

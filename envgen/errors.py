@@ -59,9 +59,14 @@ class ChildError(EnvwrightError):
 
 
 def describe_validation_error(error: Exception, source: str) -> str:
-    """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected."""
+    """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected.
+
+    Of another error its text.
+    """
+    if not isinstance(error, ValidationError):
+        return f"{source}: {error}"
     lines = []
-    for item in error.errors():  # type: ignore[attr-defined]
+    for item in error.errors():
         where = ".".join(str(part) for part in item["loc"])
         if not where and item["type"] == "value_error":  # names the field; the input is the whole document
             lines.append(f"{source}: {item['ctx']['error']}")

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from envgen.environment import Environment
 from envgen.errors import ConfigError, describe_validation_error, validated
@@ -109,10 +109,8 @@ def _load(name: str, options: str) -> Environment:
     kind = ENVIRONMENTS.load(name)
     try:
         environment = kind(kind.Options.model_validate_json(options))
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, "environment.options")) from None
     except ValueError as error:
-        raise ConfigError(f"environment.options of {name!r}: {error}") from None
+        raise ConfigError(describe_validation_error(error, "environment.options")) from None
     if missing := [field for field in ("name", "version", "space") if not hasattr(environment, field)]:
         raise ConfigError(
             f"environment.name: {name!r} has no {' and no '.join(missing)}; set it in its class"

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from envgen.environment import Environment
 from envgen.errors import DataError, describe_validation_error
@@ -54,10 +54,8 @@ def model_of(model: type[BaseModel], row: Mapping[str, Any], where: str) -> Any:
     fields = {name: row[name] for name in model.model_fields}
     try:
         return model.model_validate(fields | {name: json.loads(row[name]) for name in _json_fields(model)})
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, where)) from None
     except (ValueError, TypeError) as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError(describe_validation_error(error, where)) from None
 
 
 @cache

@@ -22,12 +22,13 @@ def sample(
     """
     instances: list[Any] = []
     report: dict[str, Any] = {}
-    for name, wanted in config.counts(count).items():
-        drawn = environment.generate(name, config.strata[name].knobs, wanted, source, held_out)
+    for stratum, wanted in config.counts(count).items():
+        drawn = environment.generate(stratum, config.strata[stratum].knobs, wanted, source, held_out)
         instances += drawn.instances
-        report[name] = drawn.report
+        report[stratum] = drawn.report
         if progress and drawn.instances:
-            progress(drawn.line)
+            line = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in drawn.report.items())
+            progress(f"{environment.space.label(stratum)}: {line}")
     return instances, {config.key: report}
 
 

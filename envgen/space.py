@@ -111,11 +111,6 @@ class Space(Frozen):
         return self
 
     @property
-    def short(self) -> str:
-        """Main word of the noun: `kind` of `kind of sum`, `size` of `map size`."""
-        return self.noun.partition(" of ")[0].split()[-1]
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Names of the strata, in order."""
         return tuple(stratum.name for stratum in self.strata)

@@ -7,8 +7,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from envgen.config import EnvConfig
-from envgen.errors import ConfigError, DataError, validated
+from envgen.errors import DataError
 
 # A date such as 2020-13-45, endless nesting, and `!!bool maybe` raise errors that are no YAMLError.
 YAML_ERRORS = (YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError)
@@ -45,12 +44,3 @@ def _problem(error: Exception) -> str:
     if isinstance(error, MarkedYAMLError) and error.problem_mark:
         return f"line {error.problem_mark.line + 1}: {error.problem}"
     return str(error)
-
-
-def read_env_config(path: Path) -> EnvConfig:
-    """Return the environment config in a YAML file; ConfigError names file and field."""
-    raw = read_yaml(path)
-    if "default_config" in raw:
-        remedy = "give a file that holds its default_config alone"
-        raise ConfigError(f"{path}: is a preset, not an environment config; {remedy}")
-    return validated(EnvConfig, raw, str(path))

@@ -42,16 +42,17 @@ def generate(
 
     Example: `envwright mapf generate config.yaml --count 500 --agents 2 -o data.parquet`
     """
+    from envgen.config import EnvConfig
     from envgen.dataset import write_dataset
     from envgen.environment import Source
     from envgen.mapf.environment import MapfFrozenLake
     from envgen.mapf.space import Options
     from envgen.sampling import sample
-    from envgen.yaml_files import read_env_config
+    from envgen.yaml_files import read_yaml
 
     if output.suffix != ".parquet":
         raise ConfigError(f"-o {output}: generate writes Parquet; give a name that ends in .parquet")
-    wanted = read_env_config(config)
+    wanted = validated(EnvConfig, read_yaml(config), str(config))
     ascending = dict(sorted(wanted.strata.items(), key=lambda item: (len(item[0]), item[0])))
     wanted = wanted.model_copy(update={"strata": ascending})
     boards = MapfFrozenLake(validated(Options, {"agents": agents, "map_sizes": [*ascending]}, str(config)))

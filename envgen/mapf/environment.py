@@ -35,12 +35,7 @@ class MapfFrozenLake(Environment):
         self.version = f"3 {SUITE_SHA256}" if self.reserved() else "3"
 
     def generate(
-        self,
-        stratum: str,
-        knobs: Mapping[str, float],
-        count: int,
-        source: Source,
-        held_out: frozenset[str],
+        self, stratum: str, knobs: Mapping[str, float], count: int, source: Source, held_out: frozenset[str]
     ) -> Sample:
         """See `envgen.mapf.sampler.draw_size`."""
         return draw_size(int(stratum), knobs, count, self.options.agents, source, held_out)

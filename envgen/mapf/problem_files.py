@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from envgen.dataset import environment_of, read_dataset
 from envgen.errors import DataError, describe_validation_error, excerpt
 from envgen.files import read_json_lines
@@ -66,10 +64,8 @@ def parsed(parse: Callable[[Any], T], value: Any, source: str) -> T:
         return parse(value)
     except RecursionError:
         raise DataError(f"{source}: lists or objects are nested too deep; expected a problem") from None
-    except ValidationError as error:
-        raise DataError(describe_validation_error(error, source)) from None
     except ValueError as error:
-        raise DataError(f"{source}: {error}") from None
+        raise DataError(describe_validation_error(error, source)) from None
 
 
 def _problem(value: Any) -> Problem:

@@ -52,10 +52,8 @@ def draw_size(
     wait classes were full, and those that the solver could not decide and that others replaced.
     ShortageError holds the boards drawn if a class has too few.
     """
-    holes, with_wait = (
-        hole_count(size, knobs["hole_ratio"], count, agents),
-        int(knobs["wait_ratio"] * count + 0.5),
-    )
+    holes = hole_count(size, knobs["hole_ratio"], count, agents)
+    with_wait = int(knobs["wait_ratio"] * count + 0.5)
     wanted = {False: count - with_wait, True: with_wait}
     boards: dict[bool, list[Instance]] = {False: [], True: []}
     seen, draws, undecided, last_used = set(held_out), 0, 0, -1
@@ -92,8 +90,7 @@ def draw_size(
         "draws": last_used + 1,
         "undecided": undecided,
     }
-    line = f"{size}x{size}: {count} instances, {with_wait} need a wait, {last_used + 1} boards drawn"
-    return Sample(instances, report, line + f", {undecided} of them undecided" * bool(undecided))
+    return Sample(instances, report)
 
 
 def _batch_size(boards: dict[bool, list[Instance]], wanted: dict[bool, int], draws: int) -> int:

@@ -76,13 +76,12 @@ class RowEnvironment(WorkerEnvironment):
         order = generator(*source.key, stratum).permutation(len(rows)).tolist()
         free = [rows[place] for place in order if rows[place].id not in held_out]
         drawn = sorted(free, key=lambda instance: used[instance.id])[:count]
-        label = self.space.label(stratum)
         if len(drawn) < count:
             short = f"only {len(drawn)} of {count} rows exist beside validation and test set"
-            raise ShortageError(f"{label}: {short}; ask for fewer", drawn)
-        again = sum(instance.id in used for instance in drawn)
-        report = {"instances": count, "used before": again}
-        return Sample(drawn, report, f"{label}: {count} of {len(rows)} rows, {again} used before")
+            raise ShortageError(f"{self.space.label(stratum)}: {short}; ask for fewer", drawn)
+        return Sample(
+            drawn, {"instances": count, "used before": sum(instance.id in used for instance in drawn)}
+        )
 
     def longest_prompt(self, style: str) -> str:
         """Return the longest prompt; ConfigError if the scorer fails on one of a few answers."""

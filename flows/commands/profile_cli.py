@@ -41,7 +41,7 @@ def profile(
     if json_:
         return print_json({"file": str(path), "strata": strata})
     caption = "answers are valid in %, with 95 % intervals; rows of which no answer, some or all are valid"
-    headings = [chosen.space.short, "rows", "valid %", "none", "some", "all"]
+    headings = [chosen.space.noun, "rows", "valid %", "none", "some", "all"]
     title = f"{chosen.model}: {answers} answers to each row"
     table = number_table(headings, title, caption, min_width=79)
     for row in strata:

@@ -45,6 +45,7 @@ def test_a_data_set_has_the_counts_of_its_config(envwright, tmp_path: Path, conf
         ("sizes: {3: [", "not readable as YAML"),
         (CONFIG + "seed: 3\n", "seed: Extra inputs are not permitted"),
         (CONFIG.replace("0.25,", "0.75,"), "sizes.3.hole_ratio: 0.75 is outside of the space, 0 to 0.5"),
+        (CONFIG.replace("0.4", "2"), "sizes.3: data_ratio: Input should be less than or equal to 1"),
         (CONFIG.replace("  3:", "  2:"), "map_sizes.0: Input should be greater than or equal to 3 (got '2')"),
         (CONFIG.replace("  4:", "  11:"), "map_sizes.1: Input should be less than or equal to 10"),
         (CONFIG.replace("  4:", "  four:"), "map_sizes.1: Input should be a valid integer"),

@@ -13,9 +13,8 @@ from engineer.spec import EngineerSpec
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError, DataError
 from envgen.mapf.space import Options, space_of
-from envgen.yaml_files import read_env_config
 from infra.config.dotted import parse_override
-from infra.config.preset import PRESETS, Preset, load_preset, shipped_presets
+from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.config.sets import ValidationSpec
 
 SMALL = """
@@ -220,11 +219,6 @@ MODEL_LEN = "exceed engine.max_model_len, 12288"
 def test_answers_without_room_are_refused(name: str, field: str, tokens: int, said: str):
     assert re.search(f"{field}: {said}", complaint(name, {field: tokens}))
     load_preset("qwen3-4b", {"engineer.max_tokens": 11_000, "engineer.name": "random"})
-
-
-def test_a_preset_is_not_taken_for_an_environment_config():
-    with pytest.raises(ConfigError, match=r"tiny.yaml: is a preset, not an environment config; give a file"):
-        read_env_config(PRESETS / "tiny.yaml")
 
 
 @pytest.mark.parametrize(

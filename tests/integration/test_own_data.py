@@ -13,7 +13,7 @@ from infra.runs.run import Run
 def test_a_data_set_runs_through_the_loop_without_a_row_in_two_sets(tmp_path: Path, server: str):
     envwright(tmp_path, "new", "environment", "quiz", "--kind", "dataset")
     said = envwright(tmp_path, "run", "./quiz.yaml", "--name", "quiz", PREFECT_API_URL=server).stdout
-    assert "stage 0: medium: 12 of 20 rows, 0 used before" in said
+    assert "stage 0: medium: 12 instances, 0 used before" in said
     run = Run(directory=tmp_path / "runs" / "quiz")
     judged, *trained = (
         {instance.id for instance in run.read(*file)}
