@@ -111,7 +111,7 @@ class Options(RowOptions):
     """How an answer is compared, or a function, as `./mine.py:score`."""
 
     def worker(self) -> Worker:
-        """Return the process of a scorer that could hang; those of `READERS` need none."""
+        """Return the process of the scorer, which starts at its first request: never for `READERS`."""
         path, _, function = self.scorer.rpartition(":")
         code = self.described and self.described.scorer
         arguments = {"path": path, "function": function, "sha256": code} if path else {}
