@@ -68,7 +68,8 @@ def describe_validation_error(error: Exception, source: str) -> str:
     lines = []
     for item in error.errors():
         where = ".".join(str(part) for part in item["loc"])
-        if not where and item["type"] == "value_error":  # names the field; the input is the whole document
+        if not where and "ctx" in item and item["type"] == "value_error":
+            # The error names the field; the input is the whole document.
             lines.append(f"{source}: {item['ctx']['error']}")
         else:
             lines.append(f"{source}: {where or '(top level)'}: {item['msg']} (got {excerpt(item['input'])})")
