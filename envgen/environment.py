@@ -178,12 +178,10 @@ class Environment:
         instances = [self._generate_one(*end, rng) for end in ends for _ in range(10)]
         wrong = wrong_reference(self, instances)
         if wrong and self.reference(wrong[0]):
-            instance, verdict = wrong
-            reference, prompt = excerpt(self.reference(instance)), excerpt(self.prompt(instance, style))
-            where = (
-                f"{self.name}: {self.space.label(instance.stratum)}: the reference {reference} of {prompt}"
-            )
-            raise ConfigError(f"{where} is not valid: {verdict.detail}; mend generator or scorer")
+            (instance, verdict), label = wrong, self.space.label(wrong[0].stratum)
+            texts = f"{excerpt(self.reference(instance))} of {excerpt(self.prompt(instance, style))}"
+            problem = f"the reference {texts} is not valid: {verdict.detail}"
+            raise ConfigError(f"{self.name}: {label}: {problem}; mend generator or scorer")
         return max((self.prompt(instance, style) for instance in instances), key=len)
 
     def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:

@@ -97,9 +97,6 @@ def ended(status: int) -> str:
     crashed in a library; ...)`."""
     if status >= 0:
         return f"ended with exit code {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
+    name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
     meaning = _MEANINGS.get(-status)
-    return f"was killed by {name} ({meaning})" if meaning else f"was killed by {name}"
+    return f"was killed by {name}" + (f" ({meaning})" if meaning else "")
