@@ -15,7 +15,7 @@ accept anything (`game_of_life_halting`), or accept `nan` (`complex_arithmetic`)
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -39,22 +39,20 @@ MAX_REDRAWS = 500
 """Draws until a question has an answer and the labels that it shall have."""
 
 
-class Setting(NamedTuple):
-    """A number of a generator; every combination within low and high was tried."""
+def _setting(low: float, high: float, default: float, description: str, fields: str, kind: type = int) -> Any:
+    """Return the type and the field of a number; every combination within low and high was tried.
 
-    low: float
-    high: float
-    default: float
-    description: str
-    fields: str
-    """Fields of the library's config that get the value, separated by spaces."""
-    kind: type = int
+    `fields`: fields of the library's config that get the value, separated by spaces.
+    """
+    extra: Any = {"fields": fields}
+    return kind, Field(default, ge=low, le=high, description=description, json_schema_extra=extra)
 
 
 class Puzzle(NamedTuple):
     """An allowed generator of the library."""
 
-    settings: dict[str, Setting]
+    config: type[BaseModel]
+    """Its settings."""
     brief: Callable[[dict[str, Any], str], str]
     """The question without explanations, of metadata and question, for a policy that was taught it."""
     fixed: dict[str, int] = {}
@@ -94,68 +92,62 @@ def _rows(matrix: list[list[Any]]) -> str:
 
 _INFEASIBLE = Label(name="infeasible", condition="there is no path", absent="where there is one")
 _TERMS = ("the number of terms", "min_terms max_terms")
-_DIGITS = Setting(1, 6, 2, "the digits of each number", "min_digits max_digits")
+_DIGITS = _setting(1, 6, 2, "the digits of each number", "min_digits max_digits")
 _SIDE = ("the rows and columns", "min_rows max_rows min_cols max_cols")
 _NO_PATH = "the share of the questions without any path"
 GENERATORS = {
     "chain_sum": Puzzle(
-        {"terms": Setting(2, 6, 2, *_TERMS), "digits": _DIGITS},
+        create_model("Config", terms=_setting(2, 6, 2, *_TERMS), digits=_DIGITS),
         lambda metadata, _: f"{metadata['expression']} =",
         identity=_signed_terms,
     ),
     "products": Puzzle(
-        {"terms": Setting(2, 4, 2, *_TERMS), "digits": _DIGITS},
+        create_model("Config", terms=_setting(2, 4, 2, *_TERMS), digits=_DIGITS),
         lambda metadata, _: f"{metadata['expression']} =",
         identity=lambda metadata: " ".join(sorted(metadata["expression"].split(" * "))),
     ),
     "number_sorting": Puzzle(
-        {"numbers": Setting(3, 10, 5, "the numbers to sort", "min_numbers max_numbers")},
+        create_model("Config", numbers=_setting(3, 10, 5, "the numbers to sort", "min_numbers max_numbers")),
         lambda metadata, _: f"sort {metadata['direction']} {' '.join(metadata['original_numbers'])} =",
         fixed={"min_decimals": 0, "max_decimals": 0},
         equal=_equal_numbers,  # the library accepts each number that is off by 1 at most
     ),
     "spell_backward": Puzzle(
-        {"letters": Setting(3, 10, 5, "the letters of the word", "min_word_len max_word_len")},
+        create_model(
+            "Config", letters=_setting(3, 10, 5, "the letters of the word", "min_word_len max_word_len")
+        ),
         lambda metadata, _: f"{metadata['word']} backward =",
         # The library accepts a right beginning with anything after it.
         equal=lambda answer, reference: answer.lower() == reference.lower(),
     ),
     "ab": Puzzle(
-        {"tokens": Setting(3, 20, 6, "the tokens of the program", "length")},
+        create_model("Config", tokens=_setting(3, 20, 6, "the tokens of the program", "length")),
         lambda _, question: f"rewrite {question.split('program:')[1].split('Return')[0].strip()} =",
     ),
     "rotate_matrix": Puzzle(
-        {
-            "side": Setting(2, 6, 3, _SIDE[0], "min_n max_n"),
-            "rotations": Setting(1, 15, 3, "the most quarter turns", "max_rotations"),
-        },
+        create_model(
+            "Config",
+            side=_setting(2, 6, 3, _SIDE[0], "min_n max_n"),
+            rotations=_setting(1, 15, 3, "the most quarter turns", "max_rotations"),
+        ),
         lambda metadata, _: f"rotate {metadata['num_rotations']}\n{_rows(metadata['matrix'])}\n=",
         fixed={"min_rotations": 1},
     ),
     "mini_sudoku": Puzzle(
-        {"empty": Setting(2, 12, 6, "the cells to fill in", "min_empty max_empty")},
+        create_model("Config", empty=_setting(2, 12, 6, "the cells to fill in", "min_empty max_empty")),
         lambda metadata, _: f"sudoku\n{_rows(metadata['puzzle'])}\n=".replace("0", "_"),
     ),
     "shortest_path": Puzzle(
-        {
-            "side": Setting(3, 10, 4, *_SIDE),
-            "blocked": Setting(0.1, 0.45, 0.25, "the share of blocked cells", "p_blocked", float),
-            "infeasible_ratio": Setting(0, 1, 0, _NO_PATH, "", float),
-        },
+        create_model(
+            "Config",
+            side=_setting(3, 10, 4, *_SIDE),
+            blocked=_setting(0.1, 0.45, 0.25, "the share of blocked cells", "p_blocked", float),
+            infeasible_ratio=_setting(0, 1, 0, _NO_PATH, "", float),
+        ),
         lambda metadata, _: f"path\n{_rows(metadata['matrix'])}\n=",
         identity=_grid,
     ),
 }
-
-
-@cache
-def _config(generator: str) -> type[BaseModel]:
-    """Return the model of a generator's settings."""
-    settings: dict[str, Any] = {
-        name: (s.kind, Field(s.default, ge=s.low, le=s.high, description=s.description))
-        for name, s in GENERATORS[generator].settings.items()
-    }
-    return create_model("Config", **settings)
 
 
 class PuzzleStratum(Frozen):
@@ -176,7 +168,7 @@ class PuzzleStratum(Frozen):
 
     def stratum(self) -> Stratum:
         """Return the stratum, with a knob for each range; ValueError names a setting that is wrong."""
-        knobs = knobs_of(_config(self.generator), self.settings, "settings")
+        knobs = knobs_of(GENERATORS[self.generator].config, self.settings, "settings")
         label = {"label": _INFEASIBLE, "step": 0.25}
         labelled = (k.model_copy(update=label) if k.name == "infeasible_ratio" else k for k in knobs)
         return Stratum(name=self.name, knobs=tuple(labelled))
@@ -237,9 +229,10 @@ class Puzzles:
         """Return the question of a seed; labels that no setting asks for are left to chance."""
         name, asked = self._strata[stratum][0], {**self._strata[stratum][1], **knobs}
         puzzle = GENERATORS[name]
-        fields, values = {**puzzle.fixed}, _config(name)(**asked).model_dump()
-        for key, setting in puzzle.settings.items():
-            fields |= dict.fromkeys(setting.fields.split(), values[key])
+        fields, values = {**puzzle.fixed}, puzzle.config(**asked).model_dump()
+        for key, field in puzzle.config.model_fields.items():
+            extra: Any = field.json_schema_extra
+            fields |= dict.fromkeys(extra["fields"].split(), values[key])
         infeasible = asked.get("infeasible_ratio")
         dataset = _dataset(name, tuple(sorted(fields.items())))
         for index in range(seed, seed + MAX_REDRAWS):

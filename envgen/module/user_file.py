@@ -74,7 +74,7 @@ class Generator(UserFile):
         self._config: Any = getattr(self.module, "Config", None)
         if not (isinstance(self._config, type) and issubclass(self._config, BaseModel)):
             raise ValueError("Config: is missing; define a pydantic model of this name")
-        default = {"all": {name: (low, high) for name, (_, low, high) in _bounds(self._config).items()}}
+        default = {"all": {name: (low, high) for name, (_, low, high) in bounds(self._config).items()}}
         self._fields: dict[str, dict[str, Any]] = getattr(self.module, "STRATA", None) or default
         self._strata = [
             Stratum(name=name, knobs=knobs_of(self._config, fields, f"STRATA.{name}"))
@@ -115,19 +115,19 @@ class Generator(UserFile):
 
 def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> tuple[Knob, ...]:
     """Return a knob for each field whose value is a range; ValueError names a field that is wrong."""
-    bounds, knobs = _bounds(config), list[Knob]()
+    ranges, knobs = bounds(config), list[Knob]()
     for field, value in fields.items():
         place = f"{where}.{field}: "
         if field not in config.model_fields:
             raise ValueError(f"{place}Config has no such field; known are {', '.join(config.model_fields)}")
         if not _is_range(value):
             continue
-        if field not in bounds:
+        if field not in ranges:
             raise ValueError(
                 f"{place}{value!r} is a range, but Config.{field} is no int or float with two bounds; "
                 "give it Field(ge=..., le=...), or a single value here"
             )
-        (whole, lowest, highest), (low, high) = bounds[field], value
+        (whole, lowest, highest), (low, high) = ranges[field], value
         if not lowest <= low < high <= highest:
             raise ValueError(f"{place}{value!r} is no range within {lowest:g} to {highest:g}")
         description = config.model_fields[field].description or f"`{field}` of the generator"
@@ -140,16 +140,16 @@ def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> 
     return tuple(knobs)
 
 
-def _bounds(config: type[BaseModel]) -> dict[str, tuple[bool, float, float]]:
+def bounds(config: type[BaseModel]) -> dict[str, tuple[bool, float, float]]:
     """Return whether a number is whole, and both ends of its range, for each field that has both."""
-    bounds = {}
+    ranges = {}
     for name, schema in config.model_json_schema().get("properties", {}).items():
         whole = schema.get("type") == "integer"
         low = schema.get("minimum", schema.get("exclusiveMinimum", math.nan) + whole)
         high = schema.get("maximum", schema.get("exclusiveMaximum", math.nan) - whole)
         if schema.get("type") in ("integer", "number") and not math.isnan(low + high):
-            bounds[name] = whole, low, high
-    return bounds
+            ranges[name] = whole, low, high
+    return ranges
 
 
 def _is_range(value: Any) -> bool:

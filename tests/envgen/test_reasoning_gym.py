@@ -14,6 +14,7 @@ from envgen import reasoning_gym
 from envgen.environment import Instance, Source
 from envgen.errors import SamplingError
 from envgen.module.check import JUNK
+from envgen.module.user_file import bounds
 from envgen.reasoning_gym import GENERATORS, VERSION, Puzzles, PuzzleStratum, ReasoningGym
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row
@@ -29,12 +30,11 @@ def load(*strata: dict) -> ReasoningGym:
 
 def load_all() -> ReasoningGym:
     """Return an environment with all generators, each setting as a knob."""
-    return load(
-        *(
-            {"name": n, "generator": n, "settings": {k: [s.low, s.high] for k, s in puzzle.settings.items()}}
-            for n, puzzle in GENERATORS.items()
-        )
-    )
+    settings = {
+        name: {field: ends for field, (_, *ends) in bounds(puzzle.config).items()}
+        for name, puzzle in GENERATORS.items()
+    }
+    return load(*({"name": name, "generator": name, "settings": settings[name]} for name in GENERATORS))
 
 
 @pytest.fixture(scope="module")
