@@ -58,22 +58,17 @@ class Problem(Frozen):
 
     @model_validator(mode="after")
     def _check_cells(self) -> Self:
-        holes = set(self.holes)
-        if len(holes) != len(self.holes):
-            raise ValueError("a hole is listed twice; list each hole once")
         starts, goals = [a.start for a in self.agents], [a.goal for a in self.agents]
         for name, cells in (("hole", self.holes), ("start", starts), ("goal", goals)):
+            if len(set(cells)) != len(cells):
+                raise ValueError(f"a {name} is listed twice; give each a cell that no other {name} has")
             for cell in cells:
                 if max(cell) >= self.size:
                     raise ValueError(
                         f"{name} {cell} lies outside the {self.size}x{self.size} board; "
                         f"rows and columns run from 0 to {self.size - 1}"
                     )
-        for name, cells in (("start", starts), ("goal", goals)):
-            if len(set(cells)) != len(cells):
-                raise ValueError(f"two agents share a {name}; give every agent its own")
-            for cell in cells:
-                if cell in holes:
+                if name != "hole" and cell in self.holes:
                     raise ValueError(f"{name} {cell} lies on a hole; move it to a frozen cell")
         return self
 
