@@ -3,7 +3,7 @@
     python bench/fit_learner.py COMPARISON [--held-out 2]
 
 COMPARISON is the folder of a comparison with a test set. For each stage and stratum the change of the logit
-of the valid rate, over validation and test set, is set against the step that `policy.simulated` expects:
+of the valid rate, over validation and test set, is set against the step that `policy.learner` expects:
 rate x steps x learning rate x sum over strata o of transfer^distance x share_o x the mean standard deviation
 of the rewards of a group at the rate before. Rate and transfer are fitted by least squares on all seeds but
 the last ones; on those the rank correlation of the predicted and the recorded changes is printed.
@@ -20,9 +20,9 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 from scipy.stats import spearmanr
 
-from engineer.bench.learner import spread
 from infra.config.preset import Preset
 from policy.grpo.train_spec import deciding_options, group_size
+from policy.learner import spread
 
 
 class Stage(NamedTuple):

@@ -1,10 +1,8 @@
-"""A simulated learner: a policy that is a few numbers, and GRPO on these numbers.
+"""The simulated learner as a policy: it answers prompts, and GRPO trains it on the rewards of its answers.
 
 `model: simulated` runs the whole loop in a minute, without torch: to try engineers, presets, an installation.
-It says nothing about training a language model. A skill is a logit: for each stratum that an answer is right
-and that it can be read, for each label how much harder it makes an instance. An answer is the reference, the
-reference of another instance, or unreadable; the environment judges it, and a step moves each skill by the
-policy gradient with the advantages of groups.
+It says nothing about training a language model. An answer is the reference, the reference of another
+instance, or unreadable; the environment judges it, and `policy.learner` moves by the advantages of groups.
 """
 
 import shutil
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from scipy.special import expit
 
 from envgen.dataset import read_dataset, write_table
@@ -31,50 +29,31 @@ from policy.checkpoints import SIMULATED, SIMULATED_STATE
 from policy.grpo.rewards import terms
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA, Answers, overall, stratum_metrics
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec, deciding_options, group_size
+from policy.learner import READABLE, Learner
 
 UNREADABLE = "?"
 _LEARNING_RATE = 1e-4
-"""`trl.learning_rate` at which a step moves skills by `World.rate`."""
-
-
-class World(Frozen):
-    """How skills begin and how they move; all in logits."""
-
-    easiest: float = 1.0
-    """Right answers in the first stratum, of a new policy."""
-    hardest: float = -2.5
-    """The same in the last stratum; those between lie on a line."""
-    labelled: float = -0.7
-    """Added for each label of an instance."""
-    readable: float = 3.0
-    """Readable answers."""
-    rate: float = Field(default=0.5, ge=0)
-    """Length of a step along the gradient, at a learning rate of 1e-4."""
-    transfer: float = Field(default=0.4, ge=0, le=1)
-    """Part of a step that the neighbouring strata get too; those beyond get its powers."""
-    forgetting: float = Field(default=0.01, ge=0, le=1)
-    """Part by which a skill that a step did not train falls back towards its first value."""
-    noise: float = Field(default=0.02, ge=0)
-    """Standard deviation of a random change of each skill in each step."""
+"""`trl.learning_rate` at which a step moves skills by `Learner.rate`."""
 
 
 class SimulatedPolicy(Frozen):
-    """Skills by name: a stratum, `STRATUM/LABEL`, or `STRATUM readable`."""
+    """A learner and its skills."""
 
-    world: World = World()
-    skills: dict[str, float]
+    learner: Learner = Learner()
+    skills: dict[str, tuple[float, ...]]
+    """Stratum -> skills, see `policy.learner`; labels in the order of the knobs that ask for them."""
+
+    @property
+    def array(self) -> np.ndarray:
+        """Skills of shape (S, 2 + L)."""
+        return np.array(list(self.skills.values()))
 
 
-def new_policy(space: Space, world: World | None = None) -> SimulatedPolicy:
-    """A policy that was not trained."""
-    world, skills = world or World(), dict[str, float]()
-    heights = np.linspace(world.easiest, world.hardest, len(space.strata))
-    for stratum, height in zip(space.strata, heights.tolist(), strict=True):
-        skills |= {stratum.name: height, f"{stratum.name} readable": world.readable}
-        skills |= {
-            f"{stratum.name}/{knob.label.name}": world.labelled for knob in stratum.knobs if knob.label
-        }
-    return SimulatedPolicy(world=world, skills=skills)
+def new_policy(space: Space) -> SimulatedPolicy:
+    """Return a policy that was not trained: from the first stratum to the last, right answers get rarer."""
+    heights = np.linspace(1.0, -2.5, len(space.strata)).tolist()
+    skills = ((height, *[-0.7] * len(space.asked), 3.0) for height in heights)
+    return SimulatedPolicy(skills=dict(zip(space.names, skills, strict=True)))
 
 
 def read_policy(source: str, space: Space) -> SimulatedPolicy:
@@ -87,7 +66,7 @@ def read_policy(source: str, space: Space) -> SimulatedPolicy:
         policy = SimulatedPolicy.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise ModelError(describe_validation_error(error, str(path))) from None
-    if policy.skills.keys() != new.skills.keys():
+    if policy.skills.keys() != new.skills.keys() or policy.array.shape != new.array.shape:
         raise ModelError(f"{path}: is of an environment with other strata; start from model {SIMULATED!r}")
     return policy
 
@@ -99,12 +78,17 @@ class SimulatedModel:
     def __init__(
         self, policy: SimulatedPolicy, environment: Environment, instances: Sequence[Any], style: str
     ) -> None:
-        self._policy, self._environment = policy, environment
-        self._instances = {environment.prompt(instance, style): instance for instance in instances}
-        if missing := next((i for i in instances if not environment.reference(i)), None):
-            question = excerpt(environment.prompt(missing, style))
+        references = [environment.reference(instance) for instance in instances]
+        prompts = [environment.prompt(instance, style) for instance in instances]
+        if "" in references:
+            question = excerpt(prompts[references.index("")])
             raise ModelError(f"model {SIMULATED!r} answers by references, and {question} has none")
-        self._references = [environment.reference(instance) for instance in self._instances.values()]
+        kinds, places = _kinds(environment.space, instances)
+        right, readable = policy.learner.right(policy.array, kinds), expit(policy.array[:, READABLE])
+        ids = [instance.id for instance in instances]
+        chances = [(right[place], readable[place[0]]) for place in places]
+        self._asked = dict(zip(prompts, zip(ids, chances, references, strict=True), strict=True))
+        self._references = [reference for _, _, reference in self._asked.values()]
         self._digest = sha256(policy.model_dump_json().encode()).digest()
 
     def complete(
@@ -113,18 +97,17 @@ class SimulatedModel:
         """Answer every conversation in order; ModelError for one that is no prompt of an instance."""
         completions, asked = list[Completion](), Counter()
         for conversation in conversations:
-            instance = self._instances.get(conversation[-1].content)
-            if instance is None:
+            prompt = conversation[-1].content
+            if prompt not in self._asked:
                 raise ModelError(f"model {SIMULATED!r} answers instances and nothing else")
-            rank = [asked[instance.id]] if asked[instance.id] and sampling.temperature else []
-            asked[instance.id] += 1
-            rng = np.random.default_rng([*self._digest, *sha256(instance.id.encode()).digest(), *rank])
-            [text], _ = _answers(self._policy, self._environment, instance, self._references, 1, rng)
-            prompt = _tokens(conversation[-1].content)
+            name, chances, best = self._asked[prompt]
+            rank = [asked[name]] if asked[name] and sampling.temperature else []
+            asked[name] += 1
+            rng = np.random.default_rng([*self._digest, *sha256(name.encode()).digest(), *rank])
+            [text] = _answers(*chances, best, self._references, 1, rng)
+            read, written = _tokens(prompt), _tokens(text)
             completions.append(
-                Completion(
-                    text=text, finish_reason="stop", prompt_tokens=prompt, completion_tokens=_tokens(text)
-                )
+                Completion(text=text, finish_reason="stop", prompt_tokens=read, completion_tokens=written)
             )
         if progress:
             progress(dict(enumerate(completions)))
@@ -140,13 +123,19 @@ def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
     policy, instances = read_policy(spec.parent, environment.space), read_dataset(spec.data)
     rng, group = np.random.default_rng(spec.seed), group_size(spec.trl)
     prompts = max(1, deciding_options(spec.trl, spec.training, 1)["answers_a_step"] // group)
-    size = policy.world.rate * float(spec.trl.get("learning_rate") or 1e-6) / _LEARNING_RATE
+    rate = policy.learner.rate * float(spec.trl.get("learning_rate") or 1e-6) / _LEARNING_RATE
+    learner, skills = policy.learner.model_copy(update={"rate": rate}), policy.array
+    rest, (kinds, places) = new_policy(environment.space).array, _kinds(environment.space, instances)
     epochs, most = float(spec.trl.get("num_train_epochs", 1)), int(spec.trl.get("max_steps") or 0)
     batches = _batches(len(instances), most * prompts / len(instances) if most > 0 else epochs, prompts, rng)
     rows, tokens, faults = list[dict[str, Any]](), 0, FaultCount(environment.space)
     for step, batch in enumerate(batches, start=1):
         begun = time.monotonic()
-        policy, row = _step(policy, environment, spec, [instances[i] for i in batch], size, rng, faults)
+        chances = learner.right(skills, kinds), expit(skills[:, READABLE])
+        drawn = [(instances[i], places[i]) for i in batch]
+        signal, row = _step(environment, spec, drawn, chances, rng, faults)
+        unseen = np.bincount([places[i][0] for i in batch], minlength=len(skills)) == 0
+        skills = learner.moved(skills, kinds, signal, unseen, rest)
         tokens += row["completion_tokens"]
         rows.append({"step": step, **row, "seconds": time.monotonic() - begun})
         done = {"step": step, "steps": len(batches), "steps_here": step, "tokens_here": tokens}
@@ -156,11 +145,23 @@ def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
         if spec.training.is_spent(tokens, time.monotonic() - started):
             break
     faults.add([], last=True)
+    skills = np.round(skills + rng.normal(0.0, learner.noise, skills.shape), 9).tolist()
     write_table(spec.output / TRAIN_LOG, pa.Table.from_pylist(rows, schema=TRAIN_LOG_SCHEMA))
     partial = spec.work / CHECKPOINT
     shutil.rmtree(partial, ignore_errors=True)
-    write_json(partial / SIMULATED_STATE, policy)
+    strata = dict(zip(environment.space.names, map(tuple, skills), strict=True))
+    write_json(partial / SIMULATED_STATE, policy.model_copy(update={"skills": strata}))
     move_directory(partial, spec.output / CHECKPOINT)
+
+
+def _kinds(space: Space, instances: Sequence[Any]) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Return the kinds of instances, (K, L), and for each instance the places of its stratum and its kind."""
+    labels = [knob.label.name for knob in space.asked if knob.label]
+    having = [tuple(label in instance.labels for label in labels) for instance in instances]
+    kinds = sorted(set(having))
+    pairs = zip(instances, having, strict=True)
+    places = [(space.names.index(instance.stratum), kinds.index(has)) for instance, has in pairs]
+    return np.array(kinds, float).reshape(len(kinds), len(labels)), places
 
 
 def _batches(count: int, epochs: float, prompts: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -172,20 +173,24 @@ def _batches(count: int, epochs: float, prompts: int, rng: np.random.Generator) 
 
 
 def _step(
-    policy: SimulatedPolicy,
     environment: Environment,
     spec: TrainSpec,
-    batch: list[Any],
-    size: float,
+    batch: list[tuple[Any, tuple[int, int]]],
+    chances: tuple[np.ndarray, np.ndarray],
     rng: np.random.Generator,
     faults: FaultCount,
-) -> tuple[SimulatedPolicy, dict[str, Any]]:
-    """The policy after one step on the instances of a batch, and the row of the training log."""
-    group, gradient = group_size(spec.trl), dict[str, float]()
-    references = [environment.reference(instance) for instance in batch]
-    drawn = [_answers(policy, environment, instance, references, group, rng) for instance in batch]
-    texts = [text for texts, _ in drawn for text in texts]
-    verdicts = environment.judge([instance for instance in batch for _ in range(group)], texts)
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the signal, see `Learner.moved`, of a step on instances at their places, and the row of the
+    training log."""
+    group, (right, readable) = group_size(spec.trl), chances
+    members = [instance for instance, _ in batch for _ in range(group)]
+    references = [environment.reference(instance) for instance, _ in batch]
+    texts = [
+        text
+        for (_, place), best in zip(batch, references, strict=True)
+        for text in _answers(right[place], readable[place[0]], best, references, group, rng)
+    ]
+    verdicts = environment.judge(members, texts)
     faults.add(verdicts)
     earned = [terms(environment, verdict) for verdict in verdicts]
     weights = spec.rewards.weights
@@ -193,13 +198,13 @@ def _step(
     groups = np.ma.masked_invalid(rewards.reshape(len(batch), group))
     centred = groups - groups.mean(axis=1, keepdims=True)
     advantages = (centred / (groups.std(axis=1, keepdims=True) + 1e-4)).filled(0.0)
-    for (_, scores), values in zip(drawn, advantages, strict=True):
-        for name, score in scores.items():
-            gradient[name] = gradient.get(name, 0.0) + float(values @ score) / rewards.size
+    valid = np.reshape([verdict.valid for verdict in verdicts], advantages.shape)
+    signal, places = np.zeros_like(right), np.array([place for _, place in batch])
+    np.add.at(signal, tuple(places.T), (advantages * valid).sum(axis=1) / rewards.size)
     tokens = list(map(_tokens, texts))
     entries = stratum_metrics(
         Answers(
-            stratum=[instance.stratum for instance in batch for _ in range(group)],
+            stratum=[instance.stratum for instance in members],
             tokens=tokens,
             reward=rewards.tolist(),
             valid=[values["valid"] for values in earned],
@@ -218,52 +223,24 @@ def _step(
         "strata": entries,
         "failed": [],
     }
-    return _moved(policy, environment.space, gradient, size, rng), row
+    return signal, row
 
 
 def _answers(
-    policy: SimulatedPolicy,
-    environment: Environment,
-    instance: Any,
-    references: Sequence[str],
-    count: int,
-    rng: np.random.Generator,
-) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Answers to an instance, and for each skill behind them the derivative of their log-probabilities."""
-    names = [instance.stratum, *(f"{instance.stratum}/{label}" for label in sorted(instance.labels))]
-    names = [name for name in names if name in policy.skills]
-    right = expit(sum(policy.skills[name] for name in names))
-    readable = expit(policy.skills[f"{instance.stratum} readable"])
+    right: float, readable: float, best: str, references: Sequence[str], count: int, rng: np.random.Generator
+) -> list[str]:
+    """Return answers that are right and readable with these probabilities; `best` is the right one."""
     is_right, is_readable = rng.random(count) < right, rng.random(count) < readable
-    best, first = environment.reference(instance), rng.integers(len(references), size=count).tolist()
+    first = rng.integers(len(references), size=count).tolist()
     # References of other instances, the next one where they are the same.
     wrong = [
         next((text for text in (*references[place:], *references[:place]) if text != best), UNREADABLE)
         for place in first
     ]
-    texts = [
+    return [
         (best if solved else other) if read else UNREADABLE
         for solved, read, other in zip(is_right, is_readable, wrong, strict=True)
     ]
-    # What nobody can read says nothing of the rest of an answer.
-    scores = dict.fromkeys(names, (is_right - right) * is_readable)
-    return texts, {**scores, f"{instance.stratum} readable": is_readable - readable}
-
-
-def _moved(
-    policy: SimulatedPolicy, space: Space, gradient: dict[str, float], size: float, rng: np.random.Generator
-) -> SimulatedPolicy:
-    """The policy after a step along a gradient, with what neighbours get, forgetting and noise."""
-    world, skills, names = policy.world, dict(policy.skills), space.names
-    for name, first in new_policy(space, world).skills.items():
-        step = gradient.get(name, 0.0)
-        if name in names:
-            place = names.index(name)
-            distances = {other: abs(names.index(other) - place) for other in names if other != name}
-            step += sum(gradient.get(other, 0.0) * world.transfer**far for other, far in distances.items())
-        forgotten = 0.0 if name in gradient else world.forgetting * (skills[name] - first)
-        skills[name] = round(skills[name] + size * step - forgotten + rng.normal(0.0, world.noise), 9)
-    return policy.model_copy(update={"skills": skills})
 
 
 def _tokens(text: str) -> int:

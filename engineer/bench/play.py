@@ -5,9 +5,17 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-from engineer.bench.learner import GROUP, READABLE, World
 from engineer.bench.results import Played
-from engineer.bench.worlds import TRICK_RATIO, UNREADABLE, WRONG, default_config, draw_world, space_of
+from engineer.bench.worlds import (
+    KINDS,
+    TRICK_RATIO,
+    UNREADABLE,
+    WRONG,
+    World,
+    default_config,
+    draw_world,
+    space_of,
+)
 from engineer.context import DesignContext, StageRecord
 from engineer.proposal import Proposal
 from engineer.propose import design
@@ -17,6 +25,7 @@ from envgen.config import EnvConfig
 from envgen.seeds import generator
 from envgen.space import Space
 from policy.chat.contract import ChatModel
+from policy.learner import GROUP, READABLE
 
 STAGES = 6
 """Stages of a world; the first has the default config, the others are designed."""
@@ -113,7 +122,7 @@ def _validated(world: World, skills: np.ndarray, space: Space, rng: np.random.Ge
     """Return the breakdown of an evaluation; the first half of the instances of a level has a trick."""
     drawn = rng.random((2, len(skills), world.answers))
     with_trick = np.arange(world.answers) < world.answers // 2
-    right = drawn[0] < world.right(skills)[:, with_trick.astype(int)]
+    right = drawn[0] < world.learner.right(skills, KINDS)[:, with_trick.astype(int)]
     readable = drawn[1] < expit(skills[:, READABLE, None])
     strata = {}
     for name, solved, read in zip(space.names, right, readable, strict=True):

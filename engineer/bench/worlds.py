@@ -1,13 +1,15 @@
 """Worlds of the bench: traps that engineers meet in practice, each drawn at random from a seed."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from engineer.bench.learner import World
 from envgen.config import SHARE, EnvConfig
 from envgen.seeds import generator
 from envgen.space import Knob, Label, Space, Stratum
+from policy.learner import Learner, spread
 
 NOTHING = "nothing to gain"
 """The trap in which equal shares are best: engineers can only lose."""
@@ -20,6 +22,49 @@ _KNOB = Knob(
     description="the share of the puzzles with a trick",
     label=Label(name="trick", condition="a puzzle has a trick"),
 )
+STEPS = 12
+"""Steps of a stage."""
+PROMPTS = 32
+"""Prompts of a step."""
+KINDS = np.array([[0.0], [1.0]])
+"""Kinds of instances: without and with a trick."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Draw of a trap."""
+
+    skills: np.ndarray
+    """Skills of the base policy, see `policy.learner`; shape (S, 3)."""
+    learner: Learner
+    rest: np.ndarray
+    """Skills that a stratum falls back to where it is not trained."""
+    answers: int = 40
+    """Validation answers of each stratum; half of them to instances with a trick."""
+
+    def score(self, skills: np.ndarray) -> np.ndarray:
+        """Return the mean valid rate over strata; half of the instances have a trick; shape (...)."""
+        return self.learner.valid(skills, KINDS).mean(axis=(-2, -1))
+
+    def stage(
+        self, skills: np.ndarray, shares: np.ndarray, tricks: np.ndarray, rng: np.random.Generator | None
+    ) -> np.ndarray:
+        """Return the skills after a stage on shares (..., S) of the data, each with a part (..., S) of
+        tricks; `rng` None: without noise."""
+        data = shares[..., None] * np.stack([1 - tricks, tricks], axis=-1)
+        unseen = (1 - shares) ** PROMPTS
+        for _ in range(STEPS):
+            signal = data * spread(self.learner.valid(skills, KINDS))
+            skills = self.learner.moved(skills, KINDS, signal, unseen, self.rest)
+        return skills if rng is None else skills + rng.normal(0, self.learner.noise, skills.shape[-2:])
+
+
+def _world(skills: np.ndarray, rate: float, rest: np.ndarray | None = None, **fields: Any) -> World:
+    """Return a world whose skills move by `rate` in a stage, along a gradient of 1; nothing is forgotten
+    without skills at `rest`. A format is one habit for all instances of a stratum, and quick to learn."""
+    usual = {"speed": (1.0, 1.0, 8.0), "transfer": 0.15, "forgetting": 0.0 if rest is None else 0.06}
+    learner = Learner.model_validate({"rate": rate / STEPS, **usual, **fields})
+    return World(skills, learner, skills if rest is None else rest)
 
 
 def space_of(world: World) -> Space:
@@ -60,13 +105,13 @@ def _mixed(rng: np.random.Generator) -> np.ndarray:
 def _dead_strata(rng: np.random.Generator) -> World:
     """Two or three levels are out of reach for good."""
     plain = np.concatenate([rng.uniform(-2, 1, rng.integers(2, 4)), np.full(rng.integers(2, 4), -12.0)])
-    return World(_skills(rng, plain), rng.uniform(2, 5), transfer=0.1)
+    return _world(_skills(rng, plain), rng.uniform(2, 5), transfer=0.1)
 
 
 def _saturated_strata(rng: np.random.Generator) -> World:
     """Two or three levels are solved before training begins."""
     plain = [rng.uniform(4, 6, rng.integers(2, 4)), rng.uniform(-3, 0, rng.integers(2, 4))]
-    return World(_skills(rng, np.concatenate(plain)), rng.uniform(2, 5))
+    return _world(_skills(rng, np.concatenate(plain)), rng.uniform(2, 5))
 
 
 def _format_failure(rng: np.random.Generator) -> World:
@@ -74,7 +119,7 @@ def _format_failure(rng: np.random.Generator) -> World:
     skills = _skills(rng, _mixed(rng))
     broken = rng.integers(len(skills))
     skills[broken] = (rng.uniform(1, 2.5), -0.5, rng.uniform(-4.2, -3.2))
-    return World(skills, rng.uniform(2, 5), transfer=0.05)
+    return _world(skills, rng.uniform(2, 5), transfer=0.05)
 
 
 def _forgetting(rng: np.random.Generator) -> World:
@@ -84,31 +129,32 @@ def _forgetting(rng: np.random.Generator) -> World:
     skills = _skills(rng, plain)
     rest = skills.copy()
     rest[:solved, 0] = -2.0
-    return World(skills, rng.uniform(2, 5), rest=rest)
+    return _world(skills, rng.uniform(2, 5), rest=rest)
 
 
 def _harmful_knob(rng: np.random.Generator) -> World:
     """Puzzles with a trick are wrong ones: training on them spoils the others."""
-    return World(_skills(rng, _mixed(rng)), rng.uniform(2, 5), harm=rng.uniform(0.6, 1.2))
+    return _world(_skills(rng, _mixed(rng)), rng.uniform(2, 5), harm=rng.uniform(0.6, 1.2))
 
 
 def _lucky_sample(rng: np.random.Generator) -> World:
     """Levels are within reach, and rates come from six answers each: 0 and 100 % are often chance."""
-    return World(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), rng.uniform(2, 5), answers=6)
+    world = _world(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), rng.uniform(2, 5))
+    return replace(world, answers=6)
 
 
 def _ladder(rng: np.random.Generator) -> World:
     """A level can be learned only after the one before."""
     count = rng.integers(4, 6)
     plain = rng.uniform(-0.5, 1) - rng.uniform(0.5, 1) * np.arange(count)
-    return World(_skills(rng, plain), rng.uniform(2, 5) + 2, transfer=0.0, ladder=True)
+    return _world(_skills(rng, plain), rng.uniform(2, 5) + 2, transfer=0.0, ladder=True)
 
 
 def _nothing_to_gain(rng: np.random.Generator) -> World:
     """All levels are alike, so that equal shares are best."""
     count = int(rng.integers(4, 7))
     skills = np.tile([rng.uniform(-1.5, 2.5), 0.0, 4.0], (count, 1))
-    return World(skills, rng.uniform(2, 5), speed=(1.0, 0.0, 8.0))
+    return _world(skills, rng.uniform(2, 5), speed=(1.0, 0.0, 8.0))
 
 
 TRAPS: dict[str, Callable[[np.random.Generator], World]] = {

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from engineer.bench.learner import World
 from engineer.bench.play import STAGES, look_ahead, play
 from engineer.bench.results import Played, scored
-from engineer.bench.worlds import NOTHING, TRAPS, default_config, draw_world, space_of
+from engineer.bench.worlds import KINDS, NOTHING, TRAPS, World, default_config, draw_world, space_of
 from engineer.spec import EngineerSpec
+from policy.learner import Learner
 
 FEW, MANY = 6, 30
 """Draws of a trap."""
@@ -59,7 +59,7 @@ def test_a_draw_is_the_same_each_time_and_a_default_config_fits_it(trap: str):
 
 def test_only_strata_with_data_and_signal_are_learned_and_the_others_are_forgotten():
     skills = np.array([[0.0, 0.0, 9.0], [0.0, 0.0, 9.0], [-20.0, 0.0, 9.0]])
-    world = World(skills, rate=3, transfer=0, rest=skills - 1, noise=0)
+    world = World(skills, Learner(rate=0.25, transfer=0, forgetting=0.06), rest=skills - 1)
     after = world.stage(skills, np.array([0.5, 0.0, 0.5]), np.full(3, 0.5), None)[:, 0]
     assert after[0] > 0.3
     assert after[1] < -0.3
@@ -75,11 +75,11 @@ def test_copies_of_a_learner_learn_as_each_of_them_alone():
 
 
 def test_a_ladder_needs_all_lower_strata():
-    half = np.array([[0.0, 0.0, 99.0]] * 3)
-    assert World(half, rate=1, ladder=True).right(half)[:, 0] == pytest.approx([0.5, 0.25, 0.125])
+    half, learner = np.array([[0.0, 0.0, 99.0]] * 3), Learner(ladder=True)
+    assert learner.right(half, KINDS)[:, 0] == pytest.approx([0.5, 0.25, 0.125])
     mastered = half.copy()
     mastered[:2, 0] = logit(0.9)
-    assert World(half, rate=1, ladder=True).right(mastered)[2, 0] == pytest.approx(0.9 * 0.9 * 0.5)
+    assert learner.right(mastered, KINDS)[2, 0] == pytest.approx(0.9 * 0.9 * 0.5)
 
 
 def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():

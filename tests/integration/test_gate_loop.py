@@ -9,7 +9,8 @@ from support.envwright_command import envwright
 from envgen.files import write_json
 from infra.config.preset import load_preset
 from policy.checkpoints import SIMULATED_STATE
-from policy.simulated import World, new_policy
+from policy.learner import Learner
+from policy.simulated import SimulatedPolicy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -17,8 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """A run of two stages whose policy knows nearly everything at first, and changes at random."""
-    world = World(easiest=3, hardest=3, labelled=0, noise=3)
-    write_json(tmp_path / "model" / SIMULATED_STATE, new_policy(load_preset("simulated").space, world))
+    skills = dict.fromkeys(load_preset("simulated").space.names, (3.0, 0.0, 3.0))
+    policy = SimulatedPolicy(learner=Learner(noise=15), skills=skills)
+    write_json(tmp_path / "model" / SIMULATED_STATE, policy)
     return ["run", "simulated", "--stages", "2", "--engineer", "random", "--set", "model=./model"]
 
 

@@ -20,13 +20,19 @@ from policy.evaluation import evaluate
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import read_train_log, stratum_means
 from policy.grpo.train_spec import TrainingSettings
-from policy.simulated import SimulatedModel, SimulatedPolicy, World, new_policy, read_policy, train
+from policy.learner import Learner
+from policy.simulated import SimulatedModel, SimulatedPolicy, new_policy, read_policy, train
 
 SUMS = EnvironmentSpec(name="sums")
 SPACE = SUMS.load().space
-STILL = World(noise=0, forgetting=0, easiest=0, hardest=0, labelled=0)
+STILL = Learner(noise=0, forgetting=0)
 KNOBS = {"carry_ratio": 0.5, "digits": 2.0}
 ONLY_FIRST = EnvConfig.model_validate({SPACE.key: {SPACE.names[0]: {"data_ratio": 1.0, **KNOBS}}})
+
+
+def even(right: float, learner: Learner = STILL) -> SimulatedPolicy:
+    """A policy with the same skill in all strata, whatever their labels."""
+    return SimulatedPolicy(learner=learner, skills=dict.fromkeys(SPACE.names, (right, 0.0, 3.0)))
 
 
 def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: float) -> SimulatedPolicy:
@@ -59,7 +65,7 @@ def steps_of(
 
 
 def test_a_stage_ends_with_its_steps_or_with_the_step_that_spends_its_tokens(tmp_path: Path):
-    policy = new_policy(SPACE, STILL)
+    policy = even(0)
     for most in (5, 40):
         assert len(steps_of(tmp_path, policy, max_steps=most)) == most, "more steps than an epoch has"
     whole = [entry["tokens_here"] for entry in steps_of(tmp_path, policy)]
@@ -69,26 +75,25 @@ def test_a_stage_ends_with_its_steps_or_with_the_step_that_spends_its_tokens(tmp
 
 def test_it_learns_what_is_rewarded_and_neighbours_learn_less(tmp_path: Path):
     first, second, *others = SPACE.names
-    skills = trained(tmp_path, new_policy(SPACE, STILL), valid=1).skills
-    assert skills[first] > 1
-    assert 0 < skills[second] < skills[first] / 2
-    assert all(skills[name] < skills[second] for name in others)
+    skills = trained(tmp_path, even(0), valid=1).skills
+    assert skills[first][0] > 1
+    assert 0 < skills[second][0] < skills[first][0] / 2
+    assert all(skills[name][0] < skills[second][0] for name in others)
     log = read_train_log(tmp_path / "train_log.parquet")
     assert np.mean(log["valid"][-4:]) > np.mean(log["valid"][:4])
     assert stratum_means(log, "valid").keys() == {first}
 
 
 def test_without_differences_of_reward_nothing_is_learned(tmp_path: Path):
-    before = new_policy(SPACE, STILL)
+    before = even(0)
     assert trained(tmp_path / "none", before, valid=0, optimal=0) == before
     assert set(read_train_log(tmp_path / "none" / "train_log.parquet")["zero_variance"]) == {1.0}
 
 
 def test_a_stratum_without_data_is_forgotten(tmp_path: Path):
-    new = new_policy(SPACE, STILL.model_copy(update={"forgetting": 0.1, "transfer": 0.0}))
-    last = SPACE.names[-1]
-    skilled = new.model_copy(update={"skills": {**new.skills, last: 2.0}})
-    assert trained(tmp_path, skilled, valid=1).skills[last] == pytest.approx(2.0 * 0.9**16)
+    skilled = even(2, Learner(noise=0, forgetting=0.1, transfer=0))
+    after, rest = trained(tmp_path, skilled, valid=1), new_policy(SPACE).array[-1]
+    assert after.array[-1] == pytest.approx(rest + (skilled.array[-1] - rest) * 0.9**16)
 
 
 def test_the_same_seed_gives_the_same_checkpoint_and_answers(tmp_path: Path):
@@ -122,7 +127,7 @@ def test_what_it_cannot_do_is_said(tmp_path: Path):
 
 
 def test_a_wrong_answer_is_never_right_where_instances_share_their_references():
-    hopeless = new_policy(SPACE, World(easiest=-50, hardest=-50))
+    hopeless = even(-50)
     instances, _ = sample(SUMS.load(), ONLY_FIRST, 400, Source(0))
     assert len({SUMS.load().reference(instance) for instance in instances}) < len(instances)
     model = SimulatedModel(hopeless, SUMS.load(), instances, "plain")
