@@ -35,11 +35,7 @@ def answer_schema(space: Space) -> dict[str, Any]:
     strata = {}
     for stratum in space.strata:
         ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
-        numbers = {
-            name: {"type": "number", "minimum": _short(low), "maximum": _short(high)}
-            for name, (low, high) in ranges.items()
-        }
-        strata[stratum.name] = _object(numbers)
+        strata[stratum.name] = _object({name: _number(*ends) for name, ends in ranges.items()})
     named = {"stratum": {"type": "string"}, "metric": {"type": "string"}, "value": {"type": "number"}}
     fields = {
         "rationale": {"type": "string", "maxLength": MAX_RATIONALE},
@@ -55,9 +51,10 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **closed}
 
 
-def _short(number: float) -> float:
-    """A whole number without its decimals."""
-    return int(number) if number == int(number) else number
+def _number(*ends: float) -> dict[str, Any]:
+    """Return the schema of a number in a range, whose ends have no decimals if they are whole."""
+    low, high = (int(end) if end == int(end) else end for end in ends)
+    return {"type": "number", "minimum": low, "maximum": high}
 
 
 def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
@@ -86,11 +83,9 @@ def parse_answer(text: str, space: Space) -> tuple[str, dict[str, Any]]:
 def _answer_in(value: dict[str, Any], space: Space) -> tuple[str, dict[str, Any]]:
     """Return the rationale and what is raw of a JSON object, or of the only object in it."""
     check_storable(value)
-    while not {"config", "edits"} & value.keys():
+    inner = [value]
+    while len(inner) == 1 and not {"config", "edits"} & (value := inner[0]).keys():
         inner = [part for part in value.values() if isinstance(part, dict)]
-        if len(inner) != 1:
-            break
-        [value] = inner
     config, edits = value.get("config"), value.get("edits")
     if config is not None and edits is not None:
         raise AnswerError("the object has both config and edits; give one of them")
@@ -101,9 +96,9 @@ def _answer_in(value: dict[str, Any], space: Space) -> tuple[str, dict[str, Any]
         raw = config
     else:
         raise AnswerError(f"the object lacks edits, a map from {space.noun} to numbers")
-    evidence, rationale = value.get("evidence"), value.get("rationale", "")
+    evidence, rationale = value.get("evidence"), value.get("rationale")
     raw = {**raw, "evidence": evidence} if isinstance(evidence, list) else raw
-    return (rationale if isinstance(rationale, str) else "")[:MAX_RATIONALE], raw
+    return rationale[:MAX_RATIONALE] if isinstance(rationale, str) else "", raw
 
 
 def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[EnvConfig, tuple[str, ...]]:
@@ -167,9 +162,8 @@ def _outside(raw: dict[str, Any], space: Space) -> list[str]:
     outside = [repr(str(name)[:20]) for name in raw if name not in space.names]
     more = f" and {len(outside) - MAX_NAMED} more" if len(outside) > MAX_NAMED else ""
     verb, done = ("is", "was") if len(outside) == 1 else ("are", "were")
-    names = f"{space.noun} {', '.join(outside[:MAX_NAMED])}{more}"
-    legal = ", ".join(space.names)
-    return [f"{names} {verb} not in [{legal}] and {done} dropped"] if outside else []
+    names, legal = ", ".join(outside[:MAX_NAMED]) + more, ", ".join(space.names)
+    return [f"{space.noun} {names} {verb} not in [{legal}] and {done} dropped"] if outside else []
 
 
 def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[str]) -> dict[str, float]:

@@ -1,15 +1,12 @@
 """A function in a Python file as an engineer: `--engineer ./mine.py:propose`, see docs/engineer.md."""
 
-import hashlib
 import inspect
 import math
 import random
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +19,8 @@ from engineer.engineers.guards import current_parts
 from engineer.proposal import Proposal
 from envgen.config import SHARE
 from envgen.errors import ConfigError, excerpt, validated
+from envgen.files import file_digest
+from envgen.module.user_file import load_file
 from envgen.seeds import seed_integer
 
 Function = Callable[..., Any]
@@ -75,7 +74,10 @@ class _Function(Engineer):
 
 def digest_of(name: str) -> str:
     """Return the SHA-256 of the file of a function; ConfigError if there is none."""
-    return hashlib.sha256(_source(name)).hexdigest()
+    path = Path(name.rpartition(":")[0])
+    if not path.is_file():
+        raise ConfigError(f"engineer.name: {path}: there is no such file; give the path of a Python file")
+    return file_digest(path)
 
 
 def traceback_in(file: str, error: BaseException) -> str:
@@ -88,24 +90,11 @@ def traceback_in(file: str, error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, frame)).strip()
 
 
-def _source(name: str) -> bytes:
-    path = Path(name.rpartition(":")[0])
-    if not path.is_file():
-        raise ConfigError(f"engineer.name: {path}: there is no such file; give the path of a Python file")
-    return path.read_bytes()
-
-
 def _load(name: str, sha256: str) -> Function:
-    """Run the file and return its function. No bytecode is stored beside it."""
-    (path, _, function), source = name.rpartition(":"), _source(name)
-    if hashlib.sha256(source).hexdigest() != sha256:
-        remedy = "put it back, or begin another run or arm"
-        raise ConfigError(f"engineer.name: {path} changed since the run began; {remedy}")
-    module = ModuleType(f"_engineer_{Path(path).stem}")
-    module.__file__ = path
-    sys.modules[module.__name__] = module  # dataclasses and pydantic look up annotations there
+    """Run the file and return its function."""
+    path, _, function = name.rpartition(":")
     try:
-        exec(compile(source, path, "exec"), module.__dict__)
+        module, _ = load_file(path, sha256)
     except (Exception, SystemExit) as error:
         raise ConfigError(f"engineer.name: {path} cannot be loaded:\n{traceback_in(path, error)}") from None
     if not callable(target := getattr(module, function, None)):

@@ -11,19 +11,33 @@ The file has
 """
 
 import hashlib
-import importlib.util
 import json
 import math
 import random
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from envgen.errors import describe_validation_error
 from envgen.space import Knob, Stratum
+
+
+def load_file(path: str, sha256: str | None) -> tuple[ModuleType, str]:
+    """Run a Python file and return its module and its digest; ValueError if that is not `sha256`. No bytecode
+    is stored."""
+    source = Path(path).read_bytes()
+    digest = hashlib.sha256(source).hexdigest()
+    if sha256 and digest != sha256:
+        raise ValueError(f"the file {path} changed since the run began; put it back, or begin another run")
+    module = ModuleType(f"_user_{Path(path).stem}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # dataclasses and pydantic look up names of annotations there
+    exec(compile(source, path, "exec"), module.__dict__)
+    return module, digest
 
 
 def textual_identity(question: str) -> str:
@@ -36,16 +50,8 @@ class UserFile:
 
     def __init__(self, path: str, sha256: str | None = None, function: str = "score") -> None:
         """Load the file; ValueError if its digest is not `sha256`, or it lacks a part."""
-        self.sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        if sha256 and self.sha256 != sha256:
-            raise ValueError("the file changed since the run began; put it back, or begin another run")
-        spec = importlib.util.spec_from_file_location(f"_generator_{Path(path).stem}", path)
-        if spec is None or spec.loader is None:
-            raise ValueError("is no Python file; its name has to end in .py")
-        self.module: Any = importlib.util.module_from_spec(spec)
-        # Dataclasses and pydantic look up names of annotations there.
-        sys.modules[spec.name] = self.module
-        spec.loader.exec_module(self.module)
+        module, self.sha256 = load_file(path, sha256)
+        self.module: Any = module
         self._score = self.function(function)
 
     def function(self, name: str) -> Callable[..., Any]:

@@ -258,7 +258,7 @@ def test_a_scorer_that_fails_is_named_before_anything_is_trained(tmp_path: Path)
     assert [verdict.valid for verdict in environment.judge([right] * 2, ["0.5", "0.4"])] == [True, False]
     environment.worker.close()
     (tmp_path / "mine.py").write_text(code + "\n")
-    with pytest.raises(ConfigError, match="the file changed since the run began"):
+    with pytest.raises(ConfigError, match=r"mine\.py changed since the run began"):
         environment.judge([right], ["0.5"])
 
 
