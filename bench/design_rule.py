@@ -32,7 +32,7 @@ def propose(context: DesignContext) -> tuple[dict[str, dict[str, float]], str]:
     }
     total, edits, clauses = sum(parts.values()), {}, []
     for stratum in space.strata:
-        old, count = space.part(context.current.config, stratum.name), counts[stratum.name]
+        old, count = space.parts(context.current.config)[stratum.name], counts[stratum.name]
         moves = {knob: move for knob in stratum.knobs if (move := _move(knob, count))}
         moved = {knob.name: _moved(knob, old[knob.name], move) for knob, move in moves.items()}
         edits[stratum.name] = {SHARE: round(parts[stratum.name] / total, 2), **moved}

@@ -1,10 +1,8 @@
 """The form of a design answer, and how hostile text becomes a legal config."""
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping
-from numbers import Real
 from typing import Any
 
 from engineer.json_text import check_storable, number_of, objects, without_thoughts
@@ -27,6 +25,10 @@ _MEANT = re.compile(r"""["'“](rationale|config|edits)["'”]\s*:|\b(config|edi
 
 class AnswerError(ValueError):
     """A design answer cannot be read; the message says why."""
+
+
+class NoShareError(AnswerError):
+    """No stratum has a share."""
 
 
 def answer_schema(space: Space) -> dict[str, Any]:
@@ -105,31 +107,27 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
     """Return the legal config nearest to a raw one, see `parse_answer`, and its changes, a sentence each.
 
     Knobs are clamped to their range, a missing or unreadable number keeps its previous value, strata outside
-    of the space are dropped, shares are scaled to sum to 1, which is no change if they miss it by their
-    rounding. Edits name what differs from the previous config; the other shares divide the rest as before.
-    AnswerError if no number can be used or no share is left.
+    of the space are dropped, shares are scaled to sum to 1, which is no change of edits, or if they miss it
+    by their rounding. Edits name what differs from the previous config; the other shares divide the rest as
+    before. AnswerError if no number can be used, NoShareError if no share is left.
     """
     edits = space.key not in raw
-    entries = raw["edits"] if edits else raw[space.key]
-    changes, old, read = _outside(entries, space), dict[str, dict](), dict[str, dict]()
-    for stratum in space.strata:
-        name, part, absent = stratum.name, space.part(previous, stratum.name), stratum.absent
-        numbers = {key: part.get(key) for key in _ranges(stratum)}
-        old[name] = {key: absent[key] if number is None else number for key, number in numbers.items()}
-        read[name] = _read(entries.get(name), stratum, old[name], edits, changes)
+    entries, old = raw["edits"] if edits else raw[space.key], space.parts(previous)
+    changes = _outside(entries, space)
+    read = {s.name: _read(entries.get(s.name), s, old[s.name], edits, changes) for s in space.strata}
     if not any(read.values()):
         knobs = ", ".join([SHARE, *(knob.name for knob in space.knobs)])
         keys = f"the keys are {', '.join(space.names)[:80]}, each with {knobs[:100]}"
         raise AnswerError(f"no number of the answer can be used; {keys}")
     named = {name: numbers[SHARE] for name, numbers in read.items() if SHARE in numbers}
-    shares = filled_shares(named, old, edits)
+    shares = _filled_shares(named, {name: part[SHARE] for name, part in old.items()}, edits)
     total = sum(shares.values())
     if total <= 0:
-        raise AnswerError("every data_ratio is 0")
-    if abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
+        raise NoShareError("every data_ratio is 0")
+    if not edits and abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
     shares = rounded(shares)
-    parts = {name: old[name] | read[name] | {SHARE: shares[name]} for name in space.names}
+    parts = {name: old[name].knobs | read[name] | {SHARE: shares[name]} for name in space.names}
     return space.config({name: Part.model_validate(part) for name, part in parts.items()}), tuple(changes)
 
 
@@ -142,12 +140,10 @@ def rounded(shares: Mapping[str, float]) -> dict[str, float]:
     return scaled
 
 
-def filled_shares(
-    named: dict[str, float], old: Mapping[str, Mapping[str, float] | Part], edits: bool
-) -> dict[str, float]:
+def _filled_shares(named: dict[str, float], old: dict[str, float], edits: bool) -> dict[str, float]:
     """Return the share of each stratum, not scaled yet; AnswerError if their scales differ. Of edits the
     strata without a share divide the rest as before; otherwise they keep theirs."""
-    rest = {name: numbers[SHARE] for name, numbers in old.items() if name not in named}
+    rest = {name: share for name, share in old.items() if name not in named}
     if rest and max(named.values(), default=0) > 1:
         without = ", ".join(rest)[:80]
         raise AnswerError(f"a data_ratio above 1 needs one for every stratum; {without} have none")
@@ -166,7 +162,7 @@ def _outside(raw: dict[str, Any], space: Space) -> list[str]:
     return [f"{space.noun} {names} {verb} not in [{legal}] and {done} dropped"] if outside else []
 
 
-def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[str]) -> dict[str, float]:
+def _read(entry: Any, stratum: Stratum, old: Part, edits: bool, changes: list[str]) -> dict[str, float]:
     """Return the legal numbers that an answer gives of a stratum, shares from 0; `changes` gets the rest."""
     entry, read = entry if isinstance(entry, dict) else {}, {}
     for name, (low, high) in _ranges(stratum).items():
@@ -180,7 +176,7 @@ def _read(entry: Any, stratum: Stratum, old: dict, edits: bool, changes: list[st
             changes.append(f"{where} {value:.6g} was clamped to {low:g}..{high:g}")
         # Zero is added because it turns -0.0, which is within the range, into 0.0.
         read[name] = min(max(value, low), high) + 0.0
-    if edits and (odd := [name for name in entry if name not in old]):
+    if edits and (odd := [name for name in entry if name not in _ranges(stratum)]):
         changes.append(f"{stratum.label} has no {odd[0][:20]!r}, which was dropped")
     return read
 
@@ -201,7 +197,7 @@ def check_edits(edits: Mapping[str, Any], space: Space, *, ranges: bool) -> None
         for field, value in numbers.items():
             if field not in bounds:
                 raise ConfigError(f"{name}.{field}: there is no such number; {nearest(field, bounds)}")
-            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            if isinstance(value, str) or number_of(value) is None:
                 raise ConfigError(f"{name}.{field}: {excerpt(value)} is no finite number; give one")
             low, high = bounds[field]
             if ranges and not low <= float(value) <= high:

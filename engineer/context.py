@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, JsonValue
 
 from envgen.breakdown import Breakdown
-from envgen.config import EnvConfig
+from envgen.config import EnvConfig, Part
 from envgen.estimates import Difference
 from envgen.frozen import Frozen
 from envgen.space import Space
@@ -66,6 +66,10 @@ class DesignContext(Frozen):
     `answer_tokens`, `reward` (term -> weight), `hyperparameters` (name -> value)."""
     examples: tuple[FailedAnswer, ...] = ()
     """At most two of each stratum, from the end of the stage's training."""
+
+    def current_parts(self) -> dict[str, Part]:
+        """Return the current share and knobs of each stratum."""
+        return self.space.parts(self.current.config)
 
     def valid_rates(self) -> dict[str, float]:
         """Return the valid rate, 0 to 1, of each stratum with answers after the current stage."""

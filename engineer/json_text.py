@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 from engineer.proposal import MAX_TEXT
@@ -123,7 +124,7 @@ def number_of(value: Any) -> float | None:
     """Return a finite number, also from a text such as `"0.5"` or `"50%"`, as a float; None for all else."""
     if isinstance(value, str) and len(value) < 40 and (match := _NUMBER.fullmatch(value.strip())):
         value = float(match[1]) / (100 if match[2] else 1)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
         return float(value) if math.isfinite(value) else None

@@ -140,9 +140,9 @@ class Space(Frozen):
         """Return the labels of strata, in this order: `2 terms, 3 terms`."""
         return ", ".join(map(self.label, names))
 
-    def part(self, config: EnvConfig, name: str) -> Part:
-        """Return the part of a stratum in a config, also if the config does not name it."""
-        return config.strata.get(name) or self[name].absent
+    def parts(self, config: EnvConfig) -> dict[str, Part]:
+        """Return the part of each stratum in a config, also of those that it does not name."""
+        return {stratum.name: config.strata.get(stratum.name) or stratum.absent for stratum in self.strata}
 
     def config(self, parts: Mapping[str, Part]) -> EnvConfig:
         """Return the config of parts by stratum; ValidationError if their shares do not sum to 1."""

@@ -67,7 +67,7 @@ def _instances(preset: Preset, each: int | None) -> list[Any]:
     for name in preset.space.names:
         count = each or environment.capacity(name) or GENERATED
         source = Source(preset.seed, purpose="profile")
-        knobs = preset.space.part(preset.start_config, name).knobs
+        knobs = preset.space.parts(preset.start_config)[name].knobs
         instances += environment.generate(name, knobs, count, source, frozenset()).instances
     return instances
 

@@ -1,7 +1,6 @@
 """A function in a Python file as an engineer: `--engineer ./mine.py:propose`, see docs/engineer.md."""
 
 import inspect
-import math
 import random
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,12 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import create_model
 
-from engineer.answer import check_edits, filled_shares, nearest
+from engineer.answer import NoShareError, check_edits, nearest
 from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, projected
-from engineer.engineers.guards import current_parts
 from engineer.proposal import Proposal
-from envgen.config import SHARE
 from envgen.errors import ConfigError, excerpt, validated
 from envgen.files import file_digest
 from envgen.module.user_file import load_file
@@ -65,10 +62,14 @@ class _Function(Engineer):
         if not (isinstance(edits, Mapping) and isinstance(reason, str) and isinstance(state, dict)):
             expected = "expected edits, (edits, reason) or (edits, reason, state)"
             raise ConfigError(f"it returned {excerpt(returned)}; {expected}")
-        parts = _edited(edits, context)
-        if any(part[SHARE] > 0 for part in parts.values()):
-            return projected(context, {context.space.key: parts}, reason, state)
-        why = "the previous config is kept: every data_ratio is 0"
+        edits, why = {str(name): numbers for name, numbers in edits.items()}, None
+        check_edits(edits, context.space, ranges=False)
+        raw = {name: {key: float(value) for key, value in part.items()} for name, part in edits.items()}
+        try:
+            if any(raw.values()):
+                return projected(context, {"edits": raw}, reason, state)
+        except NoShareError as error:
+            why = f"the previous config is kept: {error}"
         return Proposal(config=context.current.config, rationale=reason, state=state, fallback=why)
 
 
@@ -101,17 +102,3 @@ def _load(name: str, sha256: str) -> Function:
         names = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise ConfigError(f"engineer.name: {path} has no function {function!r}; {nearest(function, names)}")
     return target
-
-
-def _edited(edits: Mapping[Any, Any], context: DesignContext) -> dict[str, dict[str, float]]:
-    """Return the share and the knobs of each stratum after edits, not yet clamped; ConfigError names what is
-    wrong."""
-    edits, old = {str(key): numbers for key, numbers in edits.items()}, current_parts(context)
-    check_edits(edits, context.space, ranges=False)
-    named = {name: max(float(part[SHARE]), 0.0) for name, part in edits.items() if SHARE in part}
-    shares, parts = filled_shares(named, old, True), {}
-    total = math.fsum(shares.values()) or 1
-    for name, part in old.items():
-        knobs = part.knobs | {field: float(value) for field, value in edits.get(name, {}).items()}
-        parts[name] = {**knobs, SHARE: shares[name] / total}
-    return parts

@@ -10,13 +10,8 @@ from engineer.context import DesignContext
 from engineer.contract import Brief, Engineer, projected
 from engineer.proposal import Proposal
 from envgen.breakdown import format_alarms
-from envgen.config import SHARE, Part
+from envgen.config import SHARE
 from envgen.space import Space
-
-
-def current_parts(context: DesignContext) -> dict[str, Part]:
-    """Return the current share and knobs of each stratum; without a part in the config it has no share."""
-    return {name: context.space.part(context.current.config, name) for name in context.space.names}
 
 
 def divided(weights: dict[str, float], budget: float, floor: float) -> dict[str, float]:
@@ -87,7 +82,7 @@ class Rule(Floored):
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
         """Return the guarded redesign: a stratum with the format alarm keeps its share, the others divide the
         rest in proportion to the rule's shares, and each gets the floor at least."""
-        space, old, rates = context.space, current_parts(context), self.valid_rates(context)
+        space, old, rates = context.space, context.current_parts(), self.valid_rates(context)
         shares, reason, knobs, state = self._redesign(context, rates)
         floor, broken = self.floor_in(space), [name for name in space.names if name not in rates]
         budget = math.fsum(max(old[name][SHARE], floor) for name in broken)

@@ -1,5 +1,4 @@
-"""Engineers that are language models: `checkpoint`, the policy just trained, `base`, the start policy, and
-`openai`, a model behind any OpenAI-compatible endpoint.
+"""Engineers that are language models.
 
 A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
 sees its answer without thoughts, and the error, and is asked for the JSON again. If that fails too, the
@@ -120,7 +119,7 @@ def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) ->
         config, changes = project(raw, context.space, context.current.config)
     except AnswerError as error:
         return {}, f"{error}; it was cut off at {spec.max_tokens} tokens" if cut else str(error)
-    evidence = _checked_evidence(raw.get("evidence"), context)
+    evidence = _checked_evidence(raw.get("evidence", []), context)
     fields = {"rationale": rationale, "evidence": evidence, "proposed": raw, "changes": changes}
     return {**fields, "config": config}, None
 
@@ -139,19 +138,17 @@ def _repair(answer: str, error: str) -> tuple[Message, Message]:
     # Some chat models refuse an empty message.
     quoted = shortened(answer, MAX_QUOTED) if answer.strip() else "(nothing)"
     wanted = "Answer again with the JSON only, in the form that was asked for."
-    request = f"Your answer could not be used: {error}. {wanted}"
-    return Message(role="assistant", content=quoted), Message(role="user", content=request)
+    [request] = ask(f"Your answer could not be used: {error}. {wanted}")
+    return Message(role="assistant", content=quoted), request
 
 
-def _checked_evidence(raw: object, context: DesignContext) -> tuple[Evidence, ...]:
+def _checked_evidence(raw: list[Any], context: DesignContext) -> tuple[Evidence, ...]:
     """Return the first items of `[{"stratum": ..., "metric": ..., "value": ...}]` with the true numbers."""
-    items = [item for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
     checked = []
-    for item in items[:MAX_EVIDENCE]:
+    for item in [item for item in raw if isinstance(item, dict)][:MAX_EVIDENCE]:
         stratum, metric = (str(item.get(field, ""))[:100] for field in ("stratum", "metric"))
         value, numbers = number_of(item.get("value")), _numbers(context, stratum)
-        name = metric.strip().lower().replace(" ", "_").removesuffix("_rate")
-        true = next((number for key, number in numbers.items() if key.removesuffix("_rate") == name), None)
+        true = numbers.get(metric.strip().lower().replace(" ", "_").removesuffix("_rate"))
         # A rate is a share, a percentage or a count of answers.
         near = [] if true is None else [(true, 1), (100 * true, 100), (true * numbers.get("n", 1), 1)]
         agrees = value is not None and any(abs(value - number) <= ROUNDING * by for number, by in near)
@@ -162,12 +159,13 @@ def _checked_evidence(raw: object, context: DesignContext) -> tuple[Evidence, ..
 def _numbers(context: DesignContext, label: str) -> dict[str, float]:
     """Return the numbers that prompts show of a stratum, by their names there; counts as shares."""
     names, record = {stratum.label: stratum.name for stratum in context.space.strata}, context.current
-    name = names.get(label, label)
-    config, part = record.config.strata.get(name), record.breakdown.strata.get(name)
-    numbers = {SHARE: config[SHARE], **config.knobs} if config else {}
-    numbers |= {"change": record.change[name].value} if name in record.change else {}
-    if not part or not part.n:
-        return numbers
-    counts = {"valid": part.valid, context.space.best or "optimal": part.optimal, **part.failures}
-    counts["truncated"] = part.truncated or 0
-    return numbers | part.measures | {key: count / part.n for key, count in counts.items()} | {"n": part.n}
+    name, numbers = names.get(label, label), dict[str, float]()
+    if config := record.config.strata.get(name):
+        numbers |= {SHARE: config[SHARE], **config.knobs}
+    if change := record.change.get(name):
+        numbers["change"] = change.value
+    if (part := record.breakdown.strata.get(name)) and part.n:
+        counts = {"valid": part.valid, context.space.best or "optimal": part.optimal, **part.failures}
+        counts["truncated"] = part.truncated or 0
+        numbers |= part.measures | {key: count / part.n for key, count in counts.items()} | {"n": part.n}
+    return {key.removesuffix("_rate"): number for key, number in numbers.items()}

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from engineer.context import DesignContext
-from engineer.engineers.guards import Redesign, Rule, current_parts
+from engineer.engineers.guards import Redesign, Rule
 from envgen.config import SHARE
 from envgen.space import plural
 
@@ -28,7 +28,7 @@ class Frontier(Rule):
     """How far the other shares move towards their target in one stage; above 0 to 1, default 0.5."""
 
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
-        old = {name: part[SHARE] for name, part in current_parts(context).items()}
+        old = {name: part[SHARE] for name, part in context.current_parts().items()}
         noun, shares = context.space.noun, self.shares(old, rates)
         if shares is None:
             return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
@@ -178,7 +178,7 @@ class Levels(Rule):
         return self
 
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
-        space, names, old = context.space, context.space.names, current_parts(context)
+        space, names, old = context.space, context.space.names, context.current_parts()
         shares = {name: part[SHARE] for name, part in old.items()}
         knobs = {name: part.knobs for name, part in old.items()}
         steps = {name: (rate > self.up) - (rate < self.down) for name, rate in rates.items()}
