@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engineer.json_text import check_storable, number_of, objects, without_thoughts
-from engineer.proposal import MAX_TEXT
+from engineer.json_text import MAX_TEXT, check_storable, number_of, objects, without_thoughts
 from envgen.config import SHARE, EnvConfig, Part
 from envgen.errors import ConfigError, excerpt
 from envgen.space import Space, Stratum
@@ -120,15 +119,22 @@ def project(raw: dict[str, Any], space: Space, previous: EnvConfig) -> tuple[Env
         keys = f"the keys are {', '.join(space.names)[:80]}, each with {knobs[:100]}"
         raise AnswerError(f"no number of the answer can be used; {keys}")
     named = {name: numbers[SHARE] for name, numbers in read.items() if SHARE in numbers}
-    shares = _filled_shares(named, {name: part[SHARE] for name, part in old.items()}, edits)
+    rest = {name: part[SHARE] for name, part in old.items() if name not in named}
+    if rest and max(named.values(), default=0) > 1:
+        without = ", ".join(rest)[:80]
+        raise AnswerError(f"a data_ratio above 1 needs one for every stratum; {without} have none")
+    left, others = 1 - sum(named.values()), sum(rest.values())
+    if edits and others > 0 and left >= 0:
+        rest = {name: share * left / others for name, share in rest.items()}
+    shares = {name: (named | rest)[name] for name in old}
     total = sum(shares.values())
     if total <= 0:
         raise NoShareError("every data_ratio is 0")
     if not edits and abs(total - 1) > SHARE_ROUNDING * len(space.strata) + 10**-SHARE_DIGITS:
         changes.append(f"data_ratio summed to {total:.4g} and was scaled to 1")
     shares = rounded(shares)
-    parts = {name: old[name].knobs | read[name] | {SHARE: shares[name]} for name in space.names}
-    return space.config({name: Part.model_validate(part) for name, part in parts.items()}), tuple(changes)
+    parts = {name: old[name].knobs | read[name] | {SHARE: share} for name, share in shares.items()}
+    return EnvConfig.model_validate({space.key: parts}), tuple(changes)
 
 
 def rounded(shares: Mapping[str, float]) -> dict[str, float]:
@@ -138,19 +144,6 @@ def rounded(shares: Mapping[str, float]) -> dict[str, float]:
     largest = max(scaled, key=lambda name: scaled[name])
     scaled[largest] = round(scaled[largest] + 1 - sum(scaled.values()), SHARE_DIGITS)
     return scaled
-
-
-def _filled_shares(named: dict[str, float], old: dict[str, float], edits: bool) -> dict[str, float]:
-    """Return the share of each stratum, not scaled yet; AnswerError if their scales differ. Of edits the
-    strata without a share divide the rest as before; otherwise they keep theirs."""
-    rest = {name: share for name, share in old.items() if name not in named}
-    if rest and max(named.values(), default=0) > 1:
-        without = ", ".join(rest)[:80]
-        raise AnswerError(f"a data_ratio above 1 needs one for every stratum; {without} have none")
-    left, total = 1 - sum(named.values()), sum(rest.values())
-    if edits and total > 0 and left >= 0:
-        rest = {name: share * left / total for name, share in rest.items()}
-    return {name: named.get(name, rest.get(name, 0.0)) for name in old}
 
 
 def _outside(raw: dict[str, Any], space: Space) -> list[str]:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
-from engineer.proposal import MAX_TEXT
 from envgen.files import unique_keys
 from envgen.thinking import CLOSE, OPEN
 
+MAX_TEXT = 20_000
+"""Characters of an answer that are read, without thoughts, and that are stored."""
 MAX_DEPTH = 20
 MAX_WORK, START = 4_000, 4
 """Work for one text, see `_Reader`: milliseconds, whatever it holds."""

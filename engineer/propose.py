@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from engineer.context import DesignContext
-from engineer.contract import Brief
+from engineer.contract import Brief, Proposal
 from engineer.engineers.function import traceback_in
 from engineer.engineers.llm import sampling
 from engineer.engineers.registry import load
-from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.config import EnvConfig
 from envgen.errors import EngineerError, SamplingError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from engineer.proposal import Proposal
+from engineer.contract import Proposal
 from envgen.config import EnvConfig
 from envgen.estimates import Difference, Rate
 from envgen.space import Space

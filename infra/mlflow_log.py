@@ -29,9 +29,9 @@ from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 from pydantic import ValidationError
 
+from engineer.contract import Proposal
 from engineer.engineers.registry import engineer_label
 from engineer.gate import BASE_POLICY
-from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.environment import Space
 from envgen.files import write_json

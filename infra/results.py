@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field
 
+from engineer.contract import Proposal
 from engineer.gate import BASE_POLICY, GateDecision
-from engineer.proposal import Proposal
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.estimates import Difference

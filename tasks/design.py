@@ -4,8 +4,8 @@ import logging
 from typing import Any
 
 from engineer.context import DesignContext
+from engineer.contract import Proposal
 from engineer.gate import GateDecision, decide
-from engineer.proposal import Proposal
 from engineer.propose import check_answers, design, fitted, unchanged
 from envgen.config import EnvConfig
 from infra.config.preset import Preset

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from support.boards import boards_config, sample_boards
 
+from engineer.contract import Attempt, Proposal
 from engineer.gate import BASE_POLICY
-from engineer.proposal import Attempt, Proposal
 from envgen.config import EnvConfig
 from envgen.dataset import write_table
 from envgen.files import write_json

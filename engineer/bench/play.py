@@ -1,31 +1,21 @@
-"""Let an engineer design the stages of a world, and compare its gain with a look-ahead's."""
+"""Let engineers design the stages of worlds, and score their gains as shares of what a look-ahead gains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import stdtr, stdtrit
 
-from engineer.bench.results import Played
-from engineer.bench.worlds import (
-    KINDS,
-    TRICK_RATIO,
-    UNREADABLE,
-    WRONG,
-    World,
-    default_config,
-    draw_world,
-    space_of,
-)
+from engineer.bench.worlds import NOTHING, TRICK_RATIO, default_config, draw_world, space_of
 from engineer.context import DesignContext, StageRecord
-from engineer.proposal import Proposal
+from engineer.contract import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
-from envgen.breakdown import Breakdown, Counts, Labelled
-from envgen.config import EnvConfig
+from envgen.estimates import ALPHA, Difference
+from envgen.frozen import Frozen
 from envgen.seeds import generator
-from envgen.space import Space
 from policy.chat.contract import ChatModel
-from policy.learner import GROUP, READABLE
+from policy.learner import GROUP
 
 STAGES = 6
 """Stages of a world; the first has the default config, the others are designed."""
@@ -33,6 +23,40 @@ INSTANCES = 384
 """Training instances of a stage."""
 CANDIDATES = 60
 """Random shares that the look-ahead tries, besides those that favour one stratum or two."""
+
+
+class Played(Frozen):
+    """An engineer in one draw of a trap: designs used and asked for, tokens of questions and answers."""
+
+    trap: str
+    score: float
+    """Mean valid rate over strata after the last stage, 0 to 1."""
+    used: int = 0
+    asked: int = 0
+    tokens: int = 0
+
+
+class EngineerScore(Frozen):
+    """An engineer in all worlds; intervals are over draws."""
+
+    engineer: str
+    overall: Difference
+    """Mean of `shares` over traps; negative if `fixed` is better."""
+    shares: dict[str, Difference]
+    """Trap -> gain over `fixed` as a share of the gain of the look-ahead; 1 is as good."""
+    gains: dict[str, Difference]
+    """Trap, also the one with nothing to gain -> score minus the score of `fixed`."""
+    used: int
+    asked: int
+    tokens: int
+
+
+class BenchResults(Frozen):
+    """All engineers in the same worlds, the best first."""
+
+    draws: int
+    stages: int
+    engineers: tuple[EngineerScore, ...]
 
 
 def play(
@@ -49,29 +73,30 @@ def play(
     """
     world = draw_world(trap, draw)
     space, skills = space_of(world), world.skills
-    config, state, rationale = default_config(space), {}, ""
-    records, proposals = list[StageRecord](), list[Proposal]()
+    records, proposals = list[StageRecord](), [Proposal(config=default_config(space))]
     for stage in range(STAGES):
-        skills = _trained(world, skills, config, generator(draw, stage, trap, "training"))
+        config = proposals[-1].config
+        shares = np.array(list(config.counts(INSTANCES).values())) / INSTANCES  # whole instances
+        tricks = np.array([part[TRICK_RATIO] for part in config.strata.values()])
+        skills = world.stage(skills, shares, tricks, generator(draw, stage, trap, "training"))
         if stage == STAGES - 1:
             break
-        breakdown = _validated(world, skills, space, generator(draw, stage, trap, "validation"))
+        breakdown = world.breakdown(skills, generator(draw, stage, trap, "validation"))
         records.append(StageRecord(stage=stage, config=config, breakdown=breakdown))
         context = DesignContext(
             space=space,
             current=records[-1],
             history=tuple(records[:-1]),
-            state=state,
-            previous_rationale=rationale,
+            state=proposals[-1].state,
+            previous_rationale=proposals[-1].rationale,
             stages=STAGES,
             instances=INSTANCES,
             epochs=1,
             training={"algorithm": "GRPO", "group_size": GROUP, "reward": {"valid": 1.0}},
         )
-        proposal = design(spec, context, draw, model, lambda config: (config, []))
-        keep(proposal)
-        proposals.append(proposal)
-        config, state, rationale = proposal.config, proposal.state, proposal.rationale
+        proposals.append(design(spec, context, draw, model, lambda config: (config, [])))
+        keep(proposals[-1])
+    del proposals[0]
     return Played(
         trap=trap,
         score=float(world.score(skills)),
@@ -111,24 +136,34 @@ def _candidates(strata: int, rng: np.random.Generator) -> tuple[np.ndarray, np.n
     return np.tile(shares, (3, 1)), np.repeat(tricks[:, None], strata, axis=1)
 
 
-def _trained(world: World, skills: np.ndarray, config: EnvConfig, rng: np.random.Generator) -> np.ndarray:
-    """Return the skills after a stage on a config, whose shares are whole instances."""
-    shares = np.array(list(config.counts(INSTANCES).values())) / INSTANCES
-    tricks = np.array([part[TRICK_RATIO] for part in config.strata.values()])
-    return world.stage(skills, shares, tricks, rng)
+def scored(
+    name: str, games: Sequence[Played], fixed: Sequence[Played], best: Sequence[Played]
+) -> EngineerScore:
+    """Return the score of an engineer from its games, of `fixed` and of the look-ahead in the same worlds."""
+    shares, gains, errors = dict[str, Difference](), dict[str, Difference](), list[float]()
+    for trap in dict.fromkeys(game.trap for game in fixed):
+        base, own, most = (
+            np.array([game.score for game in played if game.trap == trap]) for played in (fixed, games, best)
+        )
+        draws, gain, reach = len(base), own - base, most - base
+        gains[trap] = _difference(gain.mean(), _error(gain), draws)
+        if trap != NOTHING:
+            ratio = gain.mean() / reach.mean()  # of means; its error by linearization
+            errors.append(_error(gain - ratio * reach) / reach.mean())
+            shares[trap] = _difference(ratio, errors[-1], draws)
+    mean = np.mean([share.value for share in shares.values()])
+    overall = _difference(mean, np.linalg.norm(errors) / len(errors), draws)
+    spent = {field: sum(getattr(game, field) for game in games) for field in ("used", "asked", "tokens")}
+    return EngineerScore(engineer=name, overall=overall, shares=shares, gains=gains, **spent)
 
 
-def _validated(world: World, skills: np.ndarray, space: Space, rng: np.random.Generator) -> Breakdown:
-    """Return the breakdown of an evaluation; the first half of the instances of a level has a trick."""
-    drawn = rng.random((2, len(skills), world.answers))
-    with_trick = np.arange(world.answers) < world.answers // 2
-    right = drawn[0] < world.learner.right(skills, KINDS)[:, with_trick.astype(int)]
-    readable = drawn[1] < expit(skills[:, READABLE, None])
-    strata = {}
-    for name, solved, read in zip(space.names, right, readable, strict=True):
-        valid = solved & read
-        tricks = Labelled(n=int(with_trick.sum()), valid=int(valid[with_trick].sum()))
-        failures = {UNREADABLE: int((~read).sum()), WRONG: int((read & ~solved).sum())}
-        fields = {"n": world.answers, "valid": int(valid.sum()), "optimal": 0, "failures": failures}
-        strata[name] = Counts(**fields, labels={"trick": tricks})
-    return Breakdown(strata=strata)
+def _error(values: np.ndarray) -> float:
+    """Return the standard error of the mean of values."""
+    return values.std(ddof=1) / np.sqrt(len(values))
+
+
+def _difference(value: Any, error: Any, draws: int) -> Difference:
+    """Return a value with interval and p-value of Student's distribution."""
+    reach = stdtrit(draws - 1, 1 - ALPHA / 2) * error
+    p = 2 * stdtr(draws - 1, -abs(value) / error) if error else float(value == 0)
+    return Difference(value=value, low=value - reach, high=value + reach, p=p)

@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
+from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.config import SHARE, EnvConfig
 from envgen.seeds import generator
 from envgen.space import Knob, Label, Space, Stratum
-from policy.learner import Learner, spread
+from policy.learner import READABLE, Learner, spread
 
 NOTHING = "nothing to gain"
 """The trap in which equal shares are best: engineers can only lose."""
@@ -57,6 +59,21 @@ class World:
             signal = data * spread(self.learner.valid(skills, KINDS))
             skills = self.learner.moved(skills, KINDS, signal, unseen, self.rest)
         return skills if rng is None else skills + rng.normal(0, self.learner.noise, skills.shape[-2:])
+
+    def breakdown(self, skills: np.ndarray, rng: np.random.Generator) -> Breakdown:
+        """Return the breakdown of an evaluation; the first half of the instances of a level has a trick."""
+        drawn = rng.random((2, len(skills), self.answers))
+        with_trick = np.arange(self.answers) < self.answers // 2
+        right = drawn[0] < self.learner.right(skills, KINDS)[:, with_trick.astype(int)]
+        readable = drawn[1] < expit(skills[:, READABLE, None])
+        strata = {}
+        for level, (solved, read) in enumerate(zip(right, readable, strict=True), start=1):
+            valid = solved & read
+            tricks = Labelled(n=int(with_trick.sum()), valid=int(valid[with_trick].sum()))
+            failures = {UNREADABLE: int((~read).sum()), WRONG: int((read & ~solved).sum())}
+            fields = {"n": self.answers, "valid": int(valid.sum()), "optimal": 0, "failures": failures}
+            strata[str(level)] = Counts(**fields, labels={"trick": tricks})
+        return Breakdown(strata=strata)
 
 
 def _world(skills: np.ndarray, rate: float, rest: np.ndarray | None = None, **fields: Any) -> World:

@@ -13,8 +13,7 @@ from pydantic import create_model
 
 from engineer.answer import NoShareError, check_edits, nearest
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer, projected
-from engineer.proposal import Proposal
+from engineer.contract import Brief, Engineer, Proposal, projected
 from envgen.errors import ConfigError, excerpt, validated
 from envgen.files import file_digest
 from envgen.module.user_file import load_file

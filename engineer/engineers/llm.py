@@ -12,10 +12,9 @@ from typing import Any
 
 from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
-from engineer.contract import Brief, Engineer
+from engineer.contract import Attempt, Brief, Engineer, Evidence, Proposal, shortened
 from engineer.json_text import number_of, thoughts_end, without_thoughts
 from engineer.prompt import design_prompt
-from engineer.proposal import Attempt, Evidence, Proposal, shortened
 from engineer.spec import EngineerSpec
 from envgen.config import SHARE
 from envgen.errors import ModelError
@@ -93,12 +92,10 @@ class OpenAI(Endpoint, _Model):
         check_endpoint(self)
 
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
-        """Return what the model answers, with the number of requests."""
+        """Return what the model answers."""
         from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-        model = OpenAIModel(self, read_key(self))
-        proposal = super().propose(context, replace(brief, model=model))
-        return proposal.model_copy(update={"requests": model.requests})
+        return super().propose(context, replace(brief, model=OpenAIModel(self, read_key(self))))
 
 
 def sampling(spec: EngineerSpec, space: Space, turn: int = 0, seed: int = 0) -> Sampling:

@@ -23,15 +23,15 @@ _ENGINEERS = Registry(
         "checkpoint": "engineer.engineers.llm:Checkpoint",
         "base": "engineer.engineers.llm:Base",
         "openai": "engineer.engineers.llm:OpenAI",
-        "random": "engineer.engineers.plain:Random",
-        "fixed": "engineer.engineers.plain:Fixed",
+        "random": "engineer.engineers.guards:Random",
+        "fixed": "engineer.engineers.guards:Fixed",
         "frontier": "engineer.engineers.rules:Frontier",
         "bandit": "engineer.engineers.rules:Bandit",
         "learnability": "engineer.engineers.rules:Learnability",
         "gaussian": "engineer.engineers.rules:Gaussian",
         "window": "engineer.engineers.rules:Window",
         "levels": "engineer.engineers.rules:Levels",
-        "replay": "engineer.engineers.plain:Replay",
+        "replay": "engineer.engineers.guards:Replay",
     },
 )
 

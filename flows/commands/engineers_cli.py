@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from engineer.contract import Proposal
 from engineer.engineers.registry import find_engineer, known_engineers, resolve
-from engineer.proposal import Proposal
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, validated
 from envgen.estimates import Difference
@@ -28,7 +28,7 @@ from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_model, resolve_model
 
 if TYPE_CHECKING:
-    from engineer.bench.results import BenchResults
+    from engineer.bench.play import BenchResults
 
 BARE = "options.floor=0,options.reversion=0,options.alarm=false"
 RULES = (
@@ -97,8 +97,7 @@ def bench(
 
     Example: `envwright engineers bench --engineer frontier --engineer random`
     """
-    from engineer.bench.play import STAGES, look_ahead, play
-    from engineer.bench.results import BenchResults, scored
+    from engineer.bench.play import STAGES, BenchResults, look_ahead, play, scored
     from engineer.bench.worlds import TRAPS
     from infra.report.bench import write_page
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, WrapSerializer, model_validator
 
-from engineer.engineers.plain import Random
+from engineer.engineers.guards import Random
 from engineer.engineers.registry import asks, resolve
 from engineer.spec import EngineerSpec, located
 from envgen.config import EnvConfig

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from engineer.bench.results import BenchResults
+from engineer.bench.play import BenchResults
 from engineer.bench.worlds import NOTHING, TRAPS
 from envgen.files import write_html
 from infra.formats import interval, points, short_count

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from engineer.bench.play import STAGES, look_ahead, play
-from engineer.bench.results import Played, scored
+from engineer.bench.play import STAGES, Played, look_ahead, play, scored
 from engineer.bench.worlds import KINDS, NOTHING, TRAPS, World, default_config, draw_world, space_of
 from engineer.spec import EngineerSpec
 from policy.learner import Learner

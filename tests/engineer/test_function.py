@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 
+from engineer.contract import Proposal
 from engineer.engineers import function
 from engineer.engineers.registry import engineer_label, resolve, split_context
-from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, EngineerError

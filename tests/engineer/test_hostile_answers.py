@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.designs import answer_text
 
 from engineer.answer import AnswerError, parse_answer, project
-from engineer.proposal import MAX_TEXT, Proposal, shortened
+from engineer.contract import Proposal, shortened
+from engineer.json_text import MAX_TEXT
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 

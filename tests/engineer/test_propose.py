@@ -7,9 +7,10 @@ from support.designs import answer_text
 
 from engineer.answer import answer_schema
 from engineer.context import NAMED
+from engineer.contract import Proposal
 from engineer.engineers.llm import MAX_QUOTED
+from engineer.json_text import MAX_TEXT
 from engineer.prompt import design_prompt
-from engineer.proposal import MAX_TEXT, Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig

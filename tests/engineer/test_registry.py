@@ -8,9 +8,8 @@ import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 from support.engineer_package import install_engineer
 
-from engineer.contract import Engineer
+from engineer.contract import Engineer, Proposal
 from engineer.engineers.registry import find_engineer, known_engineers, resolve
-from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
@@ -20,7 +19,7 @@ OURS = ["checkpoint", "base", "openai", *RULES]
 HEAD = """
 from pydantic import Field
 from engineer.contract import Engineer, projected
-from engineer.proposal import Proposal
+from engineer.contract import Proposal
 
 class ENGINEER(Engineer):
     share: float = Field(default=0.25, ge=0, le=1)

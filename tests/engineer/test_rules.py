@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from support.designs import random_context
 
 from engineer.context import DesignContext
+from engineer.contract import Proposal
 from engineer.engineers.guards import Rule, divided
 from engineer.engineers.registry import resolve
 from engineer.engineers.rules import Frontier, softmax_shares
-from engineer.proposal import Proposal
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown

@@ -10,8 +10,8 @@ import pytest
 from support.boards import boards_config
 
 import flows.curriculum
+from engineer.contract import Proposal
 from engineer.gate import BASE_POLICY, decide
-from engineer.proposal import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import ModelError
 from envgen.estimates import Difference

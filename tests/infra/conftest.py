@@ -7,7 +7,7 @@ from factories import asked, finished_run, with_results
 from report_page import EVEN, HOSTILE, MOVED, TINY, MakeRun, Page, hostile_answers, report
 from support.boards import boards_config, sample_boards
 
-from engineer.proposal import Proposal
+from engineer.contract import Proposal
 from envgen.mapf.problem import Instance
 from infra.config.preset import Preset
 from infra.runs.run import Run

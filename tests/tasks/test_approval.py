@@ -7,7 +7,7 @@ import pytest
 from factories import finished_run
 from support.boards import boards_config
 
-from engineer.proposal import Proposal
+from engineer.contract import Proposal
 from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from flows.approval import approval_form
