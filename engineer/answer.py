@@ -16,8 +16,6 @@ SHARE_ROUNDING = 0.005
 """Shares are asked for with two digits, each off by at most this."""
 MAX_NAMED = 5
 """Strata outside of the space that are named; the rest is counted."""
-SHARES = (0.0, 1.0)
-"""The range of a share."""
 _MEANT = re.compile(r"""["'“](rationale|config|edits)["'”]\s*:|\b(config|edits)\s*:\s*\{""")
 """Text that was meant to be an answer."""
 
@@ -31,11 +29,10 @@ class NoShareError(AnswerError):
 
 
 def answer_schema(space: Space) -> dict[str, Any]:
-    """Return the JSON schema of a design answer: a rationale, edits of some numbers of some strata, and
-    evidence if there is any."""
+    """Return the JSON schema of a design answer: a rationale, edits of some numbers, optional evidence."""
     strata = {}
     for stratum in space.strata:
-        ranges = {SHARE: SHARES, **{knob.name: knob.widest for knob in stratum.knobs}}
+        ranges = {SHARE: (0, 1), **{knob.name: knob.widest for knob in stratum.knobs}}
         strata[stratum.name] = _object({name: _number(*ends) for name, ends in ranges.items()})
     named = {"stratum": {"type": "string"}, "metric": {"type": "string"}, "value": {"type": "number"}}
     fields = {
@@ -46,10 +43,9 @@ def answer_schema(space: Space) -> dict[str, Any]:
     return _object(fields, "rationale", "edits")
 
 
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def _object(fields: dict[str, Any], *required: str) -> dict[str, Any]:
     """Return the schema of an object that has no other fields."""
-    closed = {"required": list(required), "additionalProperties": False}
-    return {"type": "object", "properties": properties, **closed}
+    return {"type": "object", "properties": fields, "required": [*required], "additionalProperties": False}
 
 
 def _number(*ends: float) -> dict[str, Any]:
@@ -175,7 +171,7 @@ def _read(entry: Any, stratum: Stratum, old: Part, edits: bool, changes: list[st
 
 
 def _ranges(stratum: Stratum) -> dict[str, tuple[float, float]]:
-    return {SHARE: SHARES, **{knob.name: (knob.low, knob.high) for knob in stratum.knobs}}
+    return {SHARE: (0.0, 1.0), **{knob.name: (knob.low, knob.high) for knob in stratum.knobs}}
 
 
 def check_edits(edits: Mapping[str, Any], space: Space, *, ranges: bool) -> None:
@@ -188,15 +184,14 @@ def check_edits(edits: Mapping[str, Any], space: Space, *, ranges: bool) -> None
             raise ConfigError(f"{name}: {excerpt(numbers)} is no dict of numbers by name; give one")
         bounds = _ranges(space[name])
         for field, value in numbers.items():
+            where = f"{name}.{field}"
             if field not in bounds:
-                raise ConfigError(f"{name}.{field}: there is no such number; {nearest(field, bounds)}")
+                raise ConfigError(f"{where}: there is no such number; {nearest(field, bounds)}")
             if isinstance(value, str) or number_of(value) is None:
-                raise ConfigError(f"{name}.{field}: {excerpt(value)} is no finite number; give one")
+                raise ConfigError(f"{where}: {excerpt(value)} is no finite number; give one")
             low, high = bounds[field]
             if ranges and not low <= float(value) <= high:
-                raise ConfigError(
-                    f"{name}.{field}: {value:g} is no number from {low:g} to {high:g}; give one"
-                )
+                raise ConfigError(f"{where}: {value:g} is no number from {low:g} to {high:g}; give one")
 
 
 def nearest(name: Any, names: Iterable[str]) -> str:

@@ -33,15 +33,13 @@ class StageRecord(Frozen):
 
 
 class FailedAnswer(Frozen):
-    """A training instance that the policy failed."""
+    """A training instance that the policy failed: the ends of prompt and completion, and what was wrong, in a
+    sentence or as the failure category."""
 
     stratum: str
     question: str
-    """End of the prompt."""
     answer: str
-    """End of the completion."""
     verdict: str
-    """What was wrong, in a sentence; else the failure category."""
 
 
 class DesignContext(Frozen):
@@ -78,13 +76,8 @@ class DesignContext(Frozen):
 
 
 MODULES = {
-    "F": "failures",
-    "W": "labels",
-    "E": "examples",
-    "G": "guideline",
-    "H": "history",
-    "S": "rationale",
-    "T": "training",
+    **{"F": "failures", "W": "labels", "E": "examples", "G": "guideline"},
+    **{"H": "history", "S": "rationale", "T": "training"},
 }
 """Letter -> context module, a template, in the order of the question. D adds stage 0 to the history."""
 
@@ -97,8 +90,6 @@ def letters_of(context: str) -> str:
     letters = NAMED.get(context, context)
     strange = len(set(letters)) < len(letters) or not set(letters) <= {*MODULES, "D"}
     if not letters or strange or ("D" in letters and "H" not in letters):
-        raise ValueError(
-            f"context {context[:40]!r}: expected one of {', '.join(NAMED)}, or some of the letters"
-            f" {''.join(MODULES)}D, each once, D with H"
-        )
+        some = f"some of the letters {''.join(MODULES)}D, each once, D with H"
+        raise ValueError(f"context {context[:40]!r}: expected one of {', '.join(NAMED)}, or {some}")
     return letters

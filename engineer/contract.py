@@ -1,7 +1,6 @@
 """What an engineer is, gets and returns; docs/engineer.md says how a package adds one."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
@@ -28,25 +27,23 @@ _Stored = Annotated[str, AfterValidator(shortened)]
 
 
 class Attempt(Completion):
-    """One answer of a model to the design question, its texts with at most `MAX_TEXT` characters."""
+    """One answer of a model to the design question, its texts with at most `MAX_TEXT` characters, when it was
+    asked and how long it took."""
 
     text: _Stored
     reasoning: _Stored = ""
     error: str | None = None
     """Why it could not be read; None if it could."""
     started: AwareDatetime
-    """When the model was asked."""
     seconds: float = Field(ge=0)
-    """How long it took to answer."""
 
 
 class Evidence(Frozen):
-    """One number that an engineer named as a reason."""
+    """One number that an engineer named as a reason, None if it was no number, beside the context's."""
 
     stratum: str
     metric: str
     value: float | None
-    """None if it was no number."""
     true: float | None
     """The number in the context, counts as a share of the answers; None if the context has none."""
     agrees: bool
@@ -56,8 +53,7 @@ class Proposal(Frozen):
     """The next environment config and how it came about; stored once, never drawn again."""
 
     stage: int = Field(default=0, ge=0)
-    """The stage whose failures were read; the config is for the stage after it. `design` fills in this field
-    and the next two."""
+    """Stage whose failures were read, before the config's. `design` fills in this field and the next two."""
     engineer: str = ""
     context: str = ""
     """Context whose modules the engineer was shown."""
@@ -67,7 +63,6 @@ class Proposal(Frozen):
     rationale: str = ""
     """Why, in the engineer's words."""
     evidence: tuple[Evidence, ...] = ()
-    """Numbers that it named as reasons, checked against the context."""
     proposed: dict | None = None
     """The config before projection; None if no answer could be read, or the engineer gave a legal config."""
     config: EnvConfig
@@ -77,28 +72,22 @@ class Proposal(Frozen):
     fallback: str | None = None
     """Why the previous config was kept, if it was."""
     prompt_tokens: int | None = Field(default=0, ge=0)
-    """Of all attempts; None if unknown."""
     completion_tokens: int | None = Field(default=0, ge=0)
-    """Likewise."""
+    """Of all attempts; None if unknown."""
     state: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What the engineer is given back a stage later, as JSON values; stored beside the proposal, not in
-    it."""
+    """JSON values that the engineer gets back a stage later; stored beside the proposal, not in it."""
 
 
-@dataclass(frozen=True)
-class Brief:
-    """What an engineer gets besides the context."""
+class Brief(NamedTuple):
+    """What an engineer gets besides the context: the seed is the run's, `model` the one that it `asks`."""
 
     spec: EngineerSpec
     seed: int
-    """Seed of the curriculum."""
     model: ChatModel | None
-    """The chat model that the engineer `asks`; None for the others."""
 
 
 class Engineer(Frozen):
-    """A way to propose the next environment config. Its fields are its options; the first line of its
-    docstring says what it proposes."""
+    """A way to propose configs. Its fields are its options; the first line of its docstring is shown."""
 
     model_config = ConfigDict(allow_inf_nan=False, validate_default=True)
     asks: ClassVar[Literal["checkpoint", "base"] | None] = None
@@ -107,17 +96,14 @@ class Engineer(Frozen):
     """Whether a model is shown the context in words, so that its letters matter."""
 
     def check_fit(self, space: Space, stages: int) -> None:
-        """Raise ValueError, before a run starts, for options that do not fit the config space or the number
-        of stages."""
+        """Raise ValueError, before a run starts, for options that do not fit config space or stages."""
 
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
         """Return the proposal after a stage."""
         raise NotImplementedError
 
 
-def projected(
-    context: DesignContext, raw: dict[str, Any], rationale: str, state: dict[str, Any] | None = None
-) -> Proposal:
+def projected(context: DesignContext, raw: dict, rationale: str, state: dict | None = None) -> Proposal:
     """Return the proposal of a raw config, see `project`."""
     config, changes = project(raw, context.space, context.current.config)
     return Proposal(config=config, proposed=raw, rationale=rationale, changes=changes, state=state or {})

@@ -37,20 +37,14 @@ class GateDecision(Frozen):
 
 
 def decide(gate: Gate, stage: int, against: int, valid: Difference) -> GateDecision:
-    """Return the decision after a stage; `valid` is its valid rate minus the rate of `against`, the best
-    evaluation before it.
-
-    Only a drop that is shown has consequences. The best of several evaluations is too high on average,
-    so that a stage that is no worse may be stopped; the interval does not correct for it.
-    """
-    dropped = valid.sign < 0
-    rollback = dropped and gate == "rollback"
-    consequence = "no drop is shown"
+    """Return the decision after a stage from the fields of `GateDecision`. Only a significant drop has
+    consequences. The best of several evaluations is too high on average, so that a stage that is no worse may
+    be stopped; the interval does not correct for it."""
+    rollback = gate == "rollback" and valid.sign < 0
+    consequence = "a drop; the gate is off" if valid.sign < 0 else "no drop is shown"
     if rollback:
         config = name_of(max(against, 0))
         consequence = f"a drop; the next stage starts from {name_of(against)} with the config of {config}"
-    elif dropped:
-        consequence = "a drop; the gate is off"
     return GateDecision(
         stage=stage,
         gate=gate,

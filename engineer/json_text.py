@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -53,11 +54,12 @@ def without_thoughts(text: str) -> str:
     return text[max(start, end - MAX_TEXT) : end]
 
 
+@dataclass
 class _Reader:
     """Text and the work that is left for it: a token counts 1, `START` a brace, a character a tenth."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.left = text, MAX_WORK
+    text: str
+    left: int = MAX_WORK
 
     def object_at(self, at: int) -> tuple[dict[str, Any] | ValueError, int]:
         """Return the object that starts at a brace, or why it cannot be read, and where reading ended."""
@@ -71,10 +73,8 @@ class _Reader:
         plain, end = self._rewritten(at)
         try:
             return (_DECODER.decode(plain) if plain else reason), end
-        except json.JSONDecodeError:
-            return reason, end
         except ValueError as error:
-            return ValueError(str(error)), end
+            return reason if isinstance(error, json.JSONDecodeError) else ValueError(str(error)), end
 
     def _rewritten(self, at: int) -> tuple[str, int]:
         """Return the object that starts at a brace as plain JSON, empty if it is none, and its end."""

@@ -1,8 +1,5 @@
-"""The design question in words. The paper does not publish its own; every sentence in `templates` is ours.
-
-Each module is a template; what it says of an environment are the words of its `Space`. Long curricula lose
-their oldest stages from the history, and the text says how many.
-"""
+"""The design question in words: a template for each module, which speaks of an environment in the words of
+its `Space`. The paper does not publish its own; every sentence in `templates` is ours."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -41,8 +38,7 @@ def module_text(letter: str, context: DesignContext, *, stage_0: bool = False) -
 
 
 def _labelled(context: DesignContext) -> Iterator[tuple[Knob, dict[str, Counts]]]:
-    """Yield each knob that asks for a label, with the counts of the strata where some instances have it and
-    some not."""
+    """Yield each knob that asks for a label, with the counts of the strata that the label divides."""
     for knob in context.space.asked:
         strata = context.current.breakdown.strata.items()
         parts = {name: part for name, part in strata if knob.label and part.split(knob.label.name)}
@@ -50,16 +46,8 @@ def _labelled(context: DesignContext) -> Iterator[tuple[Knob, dict[str, Counts]]
             yield knob, parts
 
 
-def _origin(record: StageRecord) -> str:
-    """Return where a stage started from, if not from the one before it."""
-    if record.parent == record.stage - 1:
-        return ""
-    return f" (what came before it was undone; it started from {name_of(record.parent)})"
-
-
 def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord | None = None) -> str:
-    """Return the share and the knobs of a stratum, each with its edit against the stage before, if one is
-    given."""
+    """Return share and knobs of a stratum, each with its edit against the stage `before`, if given."""
     new, old = record.config.strata[name], before.config.strata.get(name) if before else None
     words = {SHARE: "data", **{knob.name: knob.word for knob in space.knobs}}
     numbers = []
@@ -73,11 +61,8 @@ def _numbers(space: Space, record: StageRecord, name: str, before: StageRecord |
 
 def _ranges(space: Space, knob: Knob) -> str:
     """Return the range of a knob; where strata differ in it, which stratum has which."""
-    having: dict[str, list[str]] = {}
-    for stratum in space.strata:
-        for own in stratum.knobs:
-            if own.name == knob.name:
-                having.setdefault(own.range, []).append(stratum.name)
+    pairs = [(own.range, s.name) for s in space.strata for own in s.knobs if own.name == knob.name]
+    having = {text: [name for other, name in pairs if other == text] for text, _ in pairs}
     if having == {knob.range: list(space.names)}:
         return knob.range
     return "; ".join(f"{text} for {space.named(names)}" for text, names in having.items())
@@ -98,18 +83,9 @@ def _render(template: str, context: DesignContext, **variables: Any) -> str:
     return text.strip()
 
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_LOADER = FileSystemLoader(Path(__file__).parent / "templates")
+_TEMPLATES = Environment(loader=_LOADER, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _TEMPLATES.filters |= {"percent": _percent, "points": _points, "plural": plural}
-_TEMPLATES.globals |= {
-    "numbers": _numbers,
-    "origin": _origin,
-    "ranges": _ranges,
-    "labelled": _labelled,
-    "format_alarms": format_alarms,
-    "percent_of": lambda count, n: f"{round(100 * count / n)}%",
-}
+_TEMPLATES.globals |= {"numbers": _numbers, "ranges": _ranges, "labelled": _labelled, "name_of": name_of}
+_TEMPLATES.globals["format_alarms"] = format_alarms
+_TEMPLATES.globals["percent_of"] = lambda count, n: f"{round(100 * count / n)}%"

@@ -6,16 +6,14 @@ from typing import Any
 
 from engineer.context import DesignContext
 from engineer.contract import Brief, Proposal
-from engineer.engineers.function import traceback_in
-from engineer.engineers.llm import sampling
-from engineer.engineers.registry import load
+from engineer.engineers.llm import OpenAI, sampling
+from engineer.engineers.registry import load, traceback_in
 from engineer.spec import EngineerSpec, is_function, short_name
 from envgen.config import EnvConfig
 from envgen.errors import EngineerError, SamplingError
 from envgen.files import canonical_json
 from envgen.space import Space
 from policy.chat.contract import ChatModel, ask
-from policy.chat.endpoint import Endpoint, read_key
 
 Fit = Callable[[EnvConfig], tuple[EnvConfig, list[str]]]
 """Returns the nearest config that can be drawn, and what had to be changed; raises SamplingError."""
@@ -30,8 +28,7 @@ def design(
 
     After a bad answer, repaired once, if the engineer fails or breaks its contract, or if nothing near the
     answer can be drawn, the previous config is kept and the reason recorded. EngineerError instead with
-    `on_failure: stop`, and if a function raises. ConfigError if there is no such engineer, or its options are
-    wrong.
+    `on_failure: stop`, and if a function raises. ConfigError for an unknown engineer or wrong options.
     """
     engineer = load(spec)
     assert model is not None or engineer.asks is None, f"engineer {spec.name} needs a chat model"
@@ -52,22 +49,14 @@ def design(
 def check_answers(spec: EngineerSpec, space: Space) -> bool:
     """Ask the endpoint of an engineer one small question with the options of a design; return whether it has
     an endpoint. ModelError if that does not answer."""
-    endpoint = load(spec)
-    if not isinstance(endpoint, Endpoint):
-        return False
-    from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
-
-    question = ask("Say that you are there, briefly.")
-    OpenAIModel(endpoint, read_key(endpoint)).complete([question], sampling(spec, space))
-    return True
+    if isinstance(endpoint := load(spec), OpenAI):
+        endpoint.client().complete([ask("Say that you are there, briefly.")], sampling(spec, space))
+    return isinstance(endpoint, OpenAI)
 
 
 def fitted(proposal: Proposal, previous: EnvConfig, fit: Fit) -> Proposal:
-    """Return the proposal with the nearest config that can be drawn; the `previous` one if nothing near it
-    can be.
-
-    A config that is kept is fitted too: drawn with another seed, a stratum may hold fewer instances.
-    """
+    """Return the proposal with the nearest config that can be drawn, or with the `previous` one, which is
+    fitted too: drawn with another seed, a stratum may hold fewer instances."""
     try:
         config, notes = fit(proposal.config)
     except SamplingError as error:

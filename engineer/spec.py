@@ -16,8 +16,7 @@ def is_function(name: str) -> bool:
 
 
 def located(name: str, folder: Path) -> str:
-    """Return the name of a function with the absolute path of its file, relative ones from `folder`; other
-    names as they are."""
+    """Return the name of a function with an absolute path, relative to `folder`; other names as they are."""
     path, _, function = name.rpartition(":")
     return f"{(folder / path).resolve()}:{function}" if is_function(name) else name
 

@@ -21,8 +21,6 @@ STAGES = 6
 """Stages of a world; the first has the default config, the others are designed."""
 INSTANCES = 384
 """Training instances of a stage."""
-CANDIDATES = 60
-"""Random shares that the look-ahead tries, besides those that favour one stratum or two."""
 
 
 class Played(Frozen):
@@ -66,11 +64,8 @@ def play(
     model: ChatModel | None = None,
     keep: Callable[[Proposal], None] = lambda proposal: None,
 ) -> Played:
-    """Return how an engineer fares in a draw of a trap; `keep` gets each of its proposals.
-
-    Draws of training and validation depend on draw and stage alone, so that two engineers differ only by
-    their configs.
-    """
+    """Return how an engineer fares in a draw of a trap; `keep` gets each of its proposals. Training and
+    validation depend on draw and stage alone, so that two engineers differ only by their configs."""
     world = draw_world(trap, draw)
     space, skills = space_of(world), world.skills
     records, proposals = list[StageRecord](), [Proposal(config=default_config(space))]
@@ -107,11 +102,8 @@ def play(
 
 
 def look_ahead(trap: str, draw: int) -> Played:
-    """Return the result of a greedy engineer that knows the world.
-
-    Before each stage it tries candidate configs on the learner, without noise, each kept until the end, and
-    takes the best one.
-    """
+    """Return the result of a greedy engineer that knows the world: before each stage it tries candidate
+    configs on the learner, without noise, each kept until the end, and takes the best one."""
     world, rng = draw_world(trap, draw), generator(draw, trap, "look-ahead")
     shares, tricks = _candidates(len(world.skills), rng)
     skills, chosen = world.skills, 0
@@ -127,11 +119,12 @@ def look_ahead(trap: str, draw: int) -> Played:
 
 
 def _candidates(strata: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return shares and parts of tricks, shape (candidates, strata); the first is the default config."""
+    """Return shares and parts of tricks, shape (candidates, strata), the default config first: equal shares,
+    shares that favour one stratum or two, and 60 random ones."""
     equal, single = np.full(strata, 1 / strata), np.eye(strata)
     pairs = [(single[a] + single[b]) / 2 for a in range(strata) for b in range(a)]
     favoured = [part * kind + (1 - part) * equal for kind in (*single, *pairs) for part in (0.3, 0.6, 0.9)]
-    shares = np.array([equal, *favoured, *rng.dirichlet(np.ones(strata), CANDIDATES)])
+    shares = np.array([equal, *favoured, *rng.dirichlet(np.ones(strata), 60)])
     tricks = np.repeat([0.5, 0.0, 1.0], len(shares))
     return np.tile(shares, (3, 1)), np.repeat(tricks[:, None], strata, axis=1)
 

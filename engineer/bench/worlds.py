@@ -1,8 +1,6 @@
 """Worlds of the bench: traps that engineers meet in practice, each drawn at random from a seed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -24,29 +22,29 @@ _KNOB = Knob(
     description="the share of the puzzles with a trick",
     label=Label(name="trick", condition="a puzzle has a trick"),
 )
-STEPS = 12
-"""Steps of a stage."""
-PROMPTS = 32
-"""Prompts of a step."""
+STEPS, PROMPTS = 12, 32
+"""Steps of a stage, and prompts of a step."""
 KINDS = np.array([[0.0], [1.0]])
 """Kinds of instances: without and with a trick."""
 
 
-@dataclass(frozen=True)
-class World:
-    """Draw of a trap."""
+class World(Learner, arbitrary_types_allowed=True):
+    """Draw of a trap: a learner, what it can do at first, and how it is validated."""
 
+    speed: tuple[float, float, float] = (1.0, 1.0, 8.0)
+    """A format is one habit for all instances of a stratum, and quick to learn."""
+    transfer: float = 0.15
+    forgetting: float = 0.06
     skills: np.ndarray
     """Skills of the base policy, see `policy.learner`; shape (S, 3)."""
-    learner: Learner
-    rest: np.ndarray
-    """Skills that a stratum falls back to where it is not trained."""
+    rest: np.ndarray | None = None
+    """Skills (S, 3) that a stratum falls back to where it is not trained; None: nothing is forgotten."""
     answers: int = 40
     """Validation answers of each stratum; half of them to instances with a trick."""
 
     def score(self, skills: np.ndarray) -> np.ndarray:
         """Return the mean valid rate over strata; half of the instances have a trick; shape (...)."""
-        return self.learner.valid(skills, KINDS).mean(axis=(-2, -1))
+        return self.valid(skills, KINDS).mean(axis=(-2, -1))
 
     def stage(
         self, skills: np.ndarray, shares: np.ndarray, tricks: np.ndarray, rng: np.random.Generator | None
@@ -56,15 +54,15 @@ class World:
         data = shares[..., None] * np.stack([1 - tricks, tricks], axis=-1)
         unseen = (1 - shares) ** PROMPTS
         for _ in range(STEPS):
-            signal = data * spread(self.learner.valid(skills, KINDS))
-            skills = self.learner.moved(skills, KINDS, signal, unseen, self.rest)
-        return skills if rng is None else skills + rng.normal(0, self.learner.noise, skills.shape[-2:])
+            signal = data * spread(self.valid(skills, KINDS))
+            skills = self.moved(skills, KINDS, signal, unseen, skills if self.rest is None else self.rest)
+        return skills if rng is None else skills + rng.normal(0, self.noise, skills.shape[-2:])
 
     def breakdown(self, skills: np.ndarray, rng: np.random.Generator) -> Breakdown:
         """Return the breakdown of an evaluation; the first half of the instances of a level has a trick."""
         drawn = rng.random((2, len(skills), self.answers))
         with_trick = np.arange(self.answers) < self.answers // 2
-        right = drawn[0] < self.learner.right(skills, KINDS)[:, with_trick.astype(int)]
+        right = drawn[0] < self.right(skills, KINDS)[:, with_trick.astype(int)]
         readable = drawn[1] < expit(skills[:, READABLE, None])
         strata = {}
         for level, (solved, read) in enumerate(zip(right, readable, strict=True), start=1):
@@ -74,14 +72,6 @@ class World:
             fields = {"n": self.answers, "valid": int(valid.sum()), "optimal": 0, "failures": failures}
             strata[str(level)] = Counts(**fields, labels={"trick": tricks})
         return Breakdown(strata=strata)
-
-
-def _world(skills: np.ndarray, rate: float, rest: np.ndarray | None = None, **fields: Any) -> World:
-    """Return a world whose skills move by `rate` in a stage, along a gradient of 1; nothing is forgotten
-    without skills at `rest`. A format is one habit for all instances of a stratum, and quick to learn."""
-    usual = {"speed": (1.0, 1.0, 8.0), "transfer": 0.15, "forgetting": 0.0 if rest is None else 0.06}
-    learner = Learner.model_validate({"rate": rate / STEPS, **usual, **fields})
-    return World(skills, learner, skills if rest is None else rest)
 
 
 def space_of(world: World) -> Space:
@@ -122,13 +112,13 @@ def _mixed(rng: np.random.Generator) -> np.ndarray:
 def _dead_strata(rng: np.random.Generator) -> World:
     """Two or three levels are out of reach for good."""
     plain = np.concatenate([rng.uniform(-2, 1, rng.integers(2, 4)), np.full(rng.integers(2, 4), -12.0)])
-    return _world(_skills(rng, plain), rng.uniform(2, 5), transfer=0.1)
+    return World(skills=_skills(rng, plain), rate=rng.uniform(2, 5) / STEPS, transfer=0.1)
 
 
 def _saturated_strata(rng: np.random.Generator) -> World:
     """Two or three levels are solved before training begins."""
     plain = [rng.uniform(4, 6, rng.integers(2, 4)), rng.uniform(-3, 0, rng.integers(2, 4))]
-    return _world(_skills(rng, np.concatenate(plain)), rng.uniform(2, 5))
+    return World(skills=_skills(rng, np.concatenate(plain)), rate=rng.uniform(2, 5) / STEPS)
 
 
 def _format_failure(rng: np.random.Generator) -> World:
@@ -136,7 +126,7 @@ def _format_failure(rng: np.random.Generator) -> World:
     skills = _skills(rng, _mixed(rng))
     broken = rng.integers(len(skills))
     skills[broken] = (rng.uniform(1, 2.5), -0.5, rng.uniform(-4.2, -3.2))
-    return _world(skills, rng.uniform(2, 5), transfer=0.05)
+    return World(skills=skills, rate=rng.uniform(2, 5) / STEPS, transfer=0.05)
 
 
 def _forgetting(rng: np.random.Generator) -> World:
@@ -146,32 +136,32 @@ def _forgetting(rng: np.random.Generator) -> World:
     skills = _skills(rng, plain)
     rest = skills.copy()
     rest[:solved, 0] = -2.0
-    return _world(skills, rng.uniform(2, 5), rest=rest)
+    return World(skills=skills, rate=rng.uniform(2, 5) / STEPS, rest=rest)
 
 
 def _harmful_knob(rng: np.random.Generator) -> World:
     """Puzzles with a trick are wrong ones: training on them spoils the others."""
-    return _world(_skills(rng, _mixed(rng)), rng.uniform(2, 5), harm=rng.uniform(0.6, 1.2))
+    return World(skills=_skills(rng, _mixed(rng)), rate=rng.uniform(2, 5) / STEPS, harm=rng.uniform(0.6, 1.2))
 
 
 def _lucky_sample(rng: np.random.Generator) -> World:
     """Levels are within reach, and rates come from six answers each: 0 and 100 % are often chance."""
-    world = _world(_skills(rng, rng.uniform(-2, 2, rng.integers(4, 7))), rng.uniform(2, 5))
-    return replace(world, answers=6)
+    skills = _skills(rng, rng.uniform(-2, 2, rng.integers(4, 7)))
+    return World(skills=skills, rate=rng.uniform(2, 5) / STEPS, answers=6)
 
 
 def _ladder(rng: np.random.Generator) -> World:
     """A level can be learned only after the one before."""
     count = rng.integers(4, 6)
     plain = rng.uniform(-0.5, 1) - rng.uniform(0.5, 1) * np.arange(count)
-    return _world(_skills(rng, plain), rng.uniform(2, 5) + 2, transfer=0.0, ladder=True)
+    return World(skills=_skills(rng, plain), rate=(rng.uniform(2, 5) + 2) / STEPS, transfer=0.0, ladder=True)
 
 
 def _nothing_to_gain(rng: np.random.Generator) -> World:
     """All levels are alike, so that equal shares are best."""
     count = int(rng.integers(4, 7))
     skills = np.tile([rng.uniform(-1.5, 2.5), 0.0, 4.0], (count, 1))
-    return _world(skills, rng.uniform(2, 5), speed=(1.0, 0.0, 8.0))
+    return World(skills=skills, rate=rng.uniform(2, 5) / STEPS, speed=(1.0, 0.0, 8.0))
 
 
 TRAPS: dict[str, Callable[[np.random.Generator], World]] = {

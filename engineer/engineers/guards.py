@@ -18,14 +18,11 @@ from envgen.files import read_text
 from envgen.seeds import generator
 from envgen.space import Space
 
-RESULTS = "results.json"
-
 
 def divided(weights: dict[str, float], budget: float, floor: float) -> dict[str, float]:
     """Return shares of a budget in proportion to weights, at least `floor` each; equal without any weight."""
-    total = math.fsum(weights.values())
-    equal = 1 / max(len(weights), 1)
-    shares = {name: budget * (weight / total if total > 0 else equal) for name, weight in weights.items()}
+    count, total = len(weights), math.fsum(weights.values())
+    shares = {name: budget * (weight / total if total > 0 else 1 / count) for name, weight in weights.items()}
     low = [name for name, share in shares.items() if share < floor]
     if not low or len(low) == len(shares):
         return shares
@@ -68,7 +65,6 @@ class Rule(Floored):
     """Keep share and knobs of a stratum with the format alarm; default true."""
 
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
-        """Return what the rule decides by the context and the `valid_rates`."""
         raise NotImplementedError
 
     def valid_rates(self, context: DesignContext) -> dict[str, float]:
@@ -101,9 +97,8 @@ class Rule(Floored):
             reason = f"{reason}: {', '.join(listed)}."
         if broken:
             reason += f" Format, not skill, so that the share is kept: {space.named(broken)}."
-        knobs = knobs or {name: part.knobs for name, part in old.items()}
-        raw = {name: {SHARE: shares[name], **knobs[name]} for name in space.names}
-        return projected(context, {space.key: raw}, reason, state)
+        raw = {name: {SHARE: shares[name], **(knobs or {}).get(name, {})} for name in space.names}
+        return projected(context, {"edits": raw}, reason, state)
 
 
 class Random(Floored):
@@ -147,14 +142,14 @@ def _recorded(value: Any) -> Any:
     path as it is. ValueError names file and field."""
     if not isinstance(value, str | Path):
         return value
-    file = Path(value) / RESULTS if Path(value).is_dir() else Path(value)
+    file = Path(value) / "results.json" if Path(value).is_dir() else Path(value)
     try:
         stages = _Recording.model_validate_json(read_text(file)).stages
     except DataError as error:
         raise ValueError(str(error)) from None
     except ValidationError as error:
         what = describe_validation_error(error, str(file))
-        raise ValueError(f"{what}; give the {RESULTS} of a run") from None
+        raise ValueError(f"{what}; give the results.json of a run") from None
     return tuple(stage.config for stage in stages)
 
 
@@ -163,10 +158,7 @@ class Replay(Engineer):
 
     configs: Annotated[tuple[EnvConfig, ...], Field(min_length=1, max_length=100), BeforeValidator(_recorded)]
     """The configs of stages 1, 2, ...: a list, or the path of a run or of its `results.json`, relative to the
-    working directory.
-
-    Stage 0 uses the preset's default config. A path is read once, when the preset is loaded: the run then
-    holds the configs themselves."""
+    working directory, which is read once: the run then holds the configs themselves."""
 
     def check_fit(self, space: Space, stages: int) -> None:
         """Raise ValueError if there are too few configs, or one is outside of the config space."""
@@ -181,8 +173,7 @@ class Replay(Engineer):
 
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
         """Return the config of the next stage; the current one after the last."""
-        stage = context.current.stage
-        if stage >= len(self.configs):
-            reason = "The recording has ended; the config is kept."
-            return Proposal(config=context.current.config, rationale=reason)
-        return Proposal(config=self.configs[stage], rationale=f"Recorded config of stage {stage + 1}.")
+        config, reason = context.current.config, "The recording has ended; the config is kept."
+        if (stage := context.current.stage) < len(self.configs):
+            config, reason = self.configs[stage], f"Recorded config of stage {stage + 1}."
+        return Proposal(config=config, rationale=reason)

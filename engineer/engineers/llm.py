@@ -1,12 +1,9 @@
-"""Engineers that are language models.
-
-A model answers once. If its answer cannot be read, the conversation goes on with one repair turn: the model
-sees its answer without thoughts, and the error, and is asked for the JSON again. If that fails too, the
-previous config is kept. A model that may think answers freely; only its repair has to fit the schema.
+"""Engineers that are language models. A model answers once. If its answer cannot be read, there is one repair
+turn: it sees its answer without thoughts, and the error, and is asked for the JSON again. If that fails too,
+the previous config is kept. A model that may think answers freely; only its repair has to fit the schema.
 """
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,17 +17,11 @@ from envgen.config import SHARE
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
 from envgen.space import Space
-from policy.chat.contract import Completion, Message, Sampling, ask, token_sum
+from policy.chat.contract import ChatModel, Completion, Message, Sampling, ask, token_sum
 from policy.chat.endpoint import Endpoint, check_endpoint, read_key
 
-TURNS = 2
-"""The answer and its repair."""
 MAX_QUOTED = 2_000
 """Characters of an unreadable answer that its repair turn repeats."""
-MAX_REASON = 500
-"""Characters of a model's own error that are stored."""
-MAX_EVIDENCE = 20
-"""Numbers that are checked of what a model names as reasons."""
 ROUNDING = 0.0051
 """Prompts show shares in whole percent, and knobs with two digits."""
 
@@ -39,20 +30,19 @@ class _Model(Engineer):
     reads_context = True
 
     def propose(self, context: DesignContext, brief: Brief) -> Proposal:
-        """Return what the model answers to the design question, repaired once; never raises for a bad
-        answer."""
+        """Return the model's answer to the design question, repaired once; no error for a bad answer."""
         assert brief.model is not None  # `design` sees to it
         spec, space = brief.spec, context.space
         prompt = design_prompt(context, spec.context, spec.gate)
         conversation, attempts, read = ask(prompt), list[Attempt](), dict[str, Any]()
         why = "the model could not repair its answer, the previous config is kept"
-        for turn in range(TURNS):
+        for turn in range(2):  # the answer and its repair
             started, clock = datetime.now(UTC), time.monotonic()
             seed = seed_integer(brief.seed, context.current.stage, "design", turn)
             try:
                 [completion] = brief.model.complete([conversation], sampling(spec, space, turn, seed))
             except ModelError as error:
-                why = f"the model could not answer, the previous config is kept: {str(error)[:MAX_REASON]}"
+                why = f"the model could not answer, the previous config is kept: {str(error)[:500]}"
                 break
             seconds = round(time.monotonic() - clock, 3)
             read, error = _read(completion, context, spec)
@@ -91,11 +81,15 @@ class OpenAI(Endpoint, _Model):
         """Raise ValueError if the endpoint is none."""
         check_endpoint(self)
 
-    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
-        """Return what the model answers."""
+    def client(self) -> ChatModel:
+        """Return the model at the endpoint; ModelError if its key cannot be one."""
         from policy.chat.openai_model import OpenAIModel  # the client library takes two seconds to import
 
-        return super().propose(context, replace(brief, model=OpenAIModel(self, read_key(self))))
+        return OpenAIModel(self, read_key(self))
+
+    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
+        """Return what the model answers."""
+        return super().propose(context, brief._replace(model=self.client()))
 
 
 def sampling(spec: EngineerSpec, space: Space, turn: int = 0, seed: int = 0) -> Sampling:
@@ -106,8 +100,7 @@ def sampling(spec: EngineerSpec, space: Space, turn: int = 0, seed: int = 0) -> 
 
 
 def _read(completion: Completion, context: DesignContext, spec: EngineerSpec) -> tuple[dict, str | None]:
-    """Return the fields of a proposal that an answer decides, and why it could not be read, if it could
-    not."""
+    """Return the fields of a proposal that an answer decides; none, and why, if it could not be read."""
     cut = completion.finish_reason == "length"
     try:
         if spec.thinking and cut and not (completion.reasoning or thoughts_end(completion.text)):
@@ -140,9 +133,9 @@ def _repair(answer: str, error: str) -> tuple[Message, Message]:
 
 
 def _checked_evidence(raw: list[Any], context: DesignContext) -> tuple[Evidence, ...]:
-    """Return the first items of `[{"stratum": ..., "metric": ..., "value": ...}]` with the true numbers."""
+    """Return at most 20 items of `[{"stratum": ..., "metric": ..., "value": ...}]` with the true numbers."""
     checked = []
-    for item in [item for item in raw if isinstance(item, dict)][:MAX_EVIDENCE]:
+    for item in [item for item in raw if isinstance(item, dict)][:20]:
         stratum, metric = (str(item.get(field, ""))[:100] for field in ("stratum", "metric"))
         value, numbers = number_of(item.get("value")), _numbers(context, stratum)
         true = numbers.get(metric.strip().lower().replace(" ", "_").removesuffix("_rate"))

@@ -1,18 +1,27 @@
-"""Engineers by name: our own, and those that installed packages add through the entry points
-`envwright.engineers`.
+"""Engineers by name: our own, those that packages add through the entry points `envwright.engineers`, and
+functions in Python files, as `./mine.py:propose`. See docs/engineer.md."""
 
-`engineer.contract` says how a package adds one, `engineer.engineers.function` what a function in a file is.
-"""
-
+import inspect
+import random
 import re
-from typing import Literal
+import traceback
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from engineer.answer import nearest
-from engineer.contract import Engineer
-from engineer.engineers.function import digest_of, function_engineer
+import numpy as np
+from pydantic import create_model
+
+from engineer.answer import NoShareError, check_edits, nearest
+from engineer.context import DesignContext
+from engineer.contract import Brief, Engineer, Proposal, projected
 from engineer.spec import EngineerSpec, is_function, short_name
-from envgen.errors import ConfigError, validated
+from envgen.errors import ConfigError, excerpt, validated
+from envgen.files import file_digest
+from envgen.module.user_file import load_file
 from envgen.registry import Registry
+from envgen.seeds import seed_integer
 from envgen.space import Space
 
 _ENGINEERS = Registry(
@@ -36,22 +45,18 @@ _ENGINEERS = Registry(
 )
 
 
-def known_engineers() -> list[str]:
-    """Return every name that `find_engineer` knows, our own first."""
-    return _ENGINEERS.names()
+known_engineers = _ENGINEERS.names
+"""Returns every name that `find_engineer` knows, our own first."""
 
 
 def find_engineer(name: str, sha256: str = "") -> type[Engineer]:
-    """Return the engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded.
-
-    The file of a function must have the digest `sha256`, if that is given."""
+    """Return the engineer of a name; ConfigError if it is unknown, given twice or cannot be loaded, or a file
+    has another digest than `sha256`."""
     if is_function(name):
         stem = short_name(name)
         if stem in known_engineers() or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", stem):
-            raise ConfigError(
-                f"engineer.name: {stem!r} is another engineer, or cannot be a name; rename {stem}.py, with"
-                " letters, digits, dots, underscores and dashes"
-            )
+            remedy = f"rename {stem}.py, with letters, digits, dots, underscores and dashes"
+            raise ConfigError(f"engineer.name: {stem!r} is another engineer, or cannot be a name; {remedy}")
         return function_engineer(name, sha256 or digest_of(name))
     if name.endswith(".py"):
         raise ConfigError(f"engineer.name: {name!r} names no function; write {name}:propose")
@@ -69,8 +74,7 @@ def reads_context(name: str) -> bool:
 
 
 def engineer_label(name: str, context: str) -> str:
-    """Return the name of an engineer in comparisons, MLflow, Prefect and file names: `checkpoint-V6`, or
-    `random` if it reads no context."""
+    """Return the name of an engineer in tables: `checkpoint-V6`, or `random` if it reads no context."""
     return f"{name}-{context}" if reads_context(name) else short_name(name)
 
 
@@ -99,3 +103,82 @@ def resolve(spec: EngineerSpec, space: Space, stages: int) -> EngineerSpec:
     except ValueError as error:
         raise ConfigError(f"engineer.options of engineer {short_name(spec.name)!r}: {error}") from None
     return spec.model_copy(update={"options": engineer.model_dump(mode="json"), "sha256": sha256})
+
+
+@cache
+def function_engineer(name: str, sha256: str) -> type[Engineer]:
+    """Return the engineer of `PATH.py:FUNCTION`, whose options are the function's parameters after the
+    context; ConfigError if the file cannot be loaded, has another digest than `sha256`, or a parameter has no
+    default. A run keeps the code that it began with while the file is edited."""
+    function, fields = _load(name, sha256), dict[str, Any]()
+    try:
+        for option in [*inspect.signature(function, eval_str=True).parameters.values()][1:]:
+            if option.kind in (option.VAR_POSITIONAL, option.VAR_KEYWORD):
+                continue
+            if option.default is option.empty:
+                raise TypeError(f"parameter {option.name!r} has no default; give it one")
+            guess = Any if option.default is None else type(option.default)
+            kind = guess if option.annotation is option.empty else option.annotation
+            fields[option.name] = (kind, option.default)
+        engineer = create_model("Function", __base__=_Function, **fields)
+        validated(engineer, {}, "defaults").model_dump_json()  # a run stores them
+    except Exception as error:  # annotations are code, and pydantic has errors of many kinds
+        raise ConfigError(f"engineer.name: {name}: {error}") from None
+    engineer._call = staticmethod(function)
+    return engineer
+
+
+class _Function(Engineer):
+    _call: ClassVar[Callable[..., Any]]
+
+    def propose(self, context: DesignContext, brief: Brief) -> Proposal:
+        """Return the proposal of what the function returns; its errors, and ConfigError for wrong values."""
+        seed = seed_integer(brief.seed, context.current.stage, "function-engineer")
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        returned = self._call(context, **dict(self))
+        answer = returned if isinstance(returned, tuple) else (returned,)
+        whole = {1: (*answer, "", {}), 2: (*answer, {}), 3: answer}.get(len(answer), (None, "", {}))
+        edits, reason, state = whole
+        if not (isinstance(edits, Mapping) and isinstance(reason, str) and isinstance(state, dict)):
+            expected = "expected edits, (edits, reason) or (edits, reason, state)"
+            raise ConfigError(f"it returned {excerpt(returned)}; {expected}")
+        edits, why = {str(name): numbers for name, numbers in edits.items()}, None
+        check_edits(edits, context.space, ranges=False)
+        raw = {name: {key: float(value) for key, value in part.items()} for name, part in edits.items()}
+        try:
+            if any(raw.values()):
+                return projected(context, {"edits": raw}, reason, state)
+        except NoShareError as error:
+            why = f"the previous config is kept: {error}"
+        return Proposal(config=context.current.config, rationale=reason, state=state, fallback=why)
+
+
+def digest_of(name: str) -> str:
+    """Return the SHA-256 of the file of a function; ConfigError if there is none."""
+    path = Path(name.rpartition(":")[0])
+    if not path.is_file():
+        raise ConfigError(f"engineer.name: {path}: there is no such file; give the path of a Python file")
+    return file_digest(path)
+
+
+def traceback_in(file: str, error: BaseException) -> str:
+    """Return the traceback of an error from its first frame in a file; its message alone without one."""
+    frame = error.__traceback__
+    while frame and frame.tb_frame.f_code.co_filename != file:
+        frame = frame.tb_next
+    lines = traceback.format_exception(type(error), error, frame, chain=frame is not None)
+    return "".join(lines).strip()
+
+
+def _load(name: str, sha256: str) -> Callable[..., Any]:
+    """Run the file and return its function."""
+    path, _, function = name.rpartition(":")
+    try:
+        module, _ = load_file(path, sha256)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"engineer.name: {path} cannot be loaded:\n{traceback_in(path, error)}") from None
+    if not callable(target := getattr(module, function, None)):
+        names = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        raise ConfigError(f"engineer.name: {path} has no function {function!r}; {nearest(function, names)}")
+    return target

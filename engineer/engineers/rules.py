@@ -29,10 +29,10 @@ class Frontier(Rule):
 
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
         old = {name: part[SHARE] for name, part in context.current_parts().items()}
-        noun, shares = context.space.noun, self.shares(old, rates)
-        if shares is None:
-            return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
-        return Redesign(shares, f"Data to the {plural(noun)} nearest 50 % valid")
+        noun = context.space.noun
+        if shares := self.shares(old, rates):
+            return Redesign(shares, f"Data to the {plural(noun)} nearest 50 % valid")
+        return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
 
     def shares(self, old: dict[str, float], rates: dict[str, float]) -> dict[str, float] | None:
         """Return new shares of the strata in `rates`, which sum to 1, from old ones and valid rates p; None
@@ -41,9 +41,8 @@ class Frontier(Rule):
         target_s = p_s (1 - p_s) / sum of the same over the strata with low <= p <= high: the variance of a
         0/1 reward, which is largest at 50 % valid, where R-Zero (arXiv 2508.05004) rewards a proposer most.
         These strata divide what k solved ones (p > high) leave: share_s = (1 - k rehearse) ((1 - step) old_s
-        + step target_s) with old shares scaled to sum to 1 over them. A solved stratum gets `rehearse`, or
-        less where many of them would take more than half of the budget; a stratum with p < low nothing: the
-        floor keeps it in training, and it comes back when it is within reach.
+        + step target_s) with old shares scaled to sum to 1 over them. Solved strata get `rehearse`, together
+        at most half of the budget; a stratum with p < low gets nothing: the floor keeps it in training.
         """
         signal = {name: rate * (1 - rate) for name, rate in rates.items() if self.low <= rate <= self.high}
         whole = sum(signal.values())
@@ -77,8 +76,7 @@ class Learnability(Rule):
 class Gaussian(Rule):
     """Data by a normal density over valid rates, whose mean falls over the stages (Nemotron 3 Nano).
 
-    The mean lies on a line from `start` to `end`. The schedule comes from arXiv 2512.20848, section 3.2.2,
-    which has no numbers; the defaults are ours.
+    The schedule comes from arXiv 2512.20848, section 3.2.2, which has no numbers; the defaults are ours.
     """
 
     start: float = Field(default=0.8, ge=0, le=1)
@@ -131,10 +129,9 @@ def softmax_shares(values: dict[str, float], temperature: float) -> dict[str, fl
 class Window(Rule):
     """Equal shares in a window of strata that climbs as its hardest is mastered (RLVE).
 
-    As in RLVE the next stratum joins while the rate of the hardest one is at least `up`, and the easiest ones
-    beyond `width` leave; the window never goes back. RLVE counts levels within an environment, by training
-    answers; here the strata are the levels, and validation answers count, so that several may join at once.
-    Strata with the format alarm are passed over.
+    The next stratum joins while the rate of the hardest one is at least `up`, and the easiest ones beyond
+    `width` leave; the window never goes back. RLVE counts training answers, here validation answers count, so
+    that several may join at once. Strata with the format alarm are passed over.
     """
 
     up: float = Field(default=0.9, gt=0, le=1)
@@ -159,9 +156,8 @@ class Levels(Rule):
     """Each knob a step harder where a stratum is mastered, easier where it is out of reach.
 
     A stratum whose knobs are all at their end gives the part `move` of its share to the next (harder) or the
-    one before (easier) in the order of the space; the last and the first keep theirs. All strata move at
-    once, from the shares they have now. Levels that a trainer raises and lowers by success come from
-    reasoning-gym (`CurriculumExperiment.update_difficulty`); the thresholds and what a level is are ours.
+    one before (easier) in the order of the space, all at once; the last and the first keep theirs. After
+    reasoning-gym's `CurriculumExperiment.update_difficulty`; thresholds and levels are ours.
     """
 
     up: float = Field(default=0.70, gt=0, le=1)
@@ -180,7 +176,7 @@ class Levels(Rule):
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
         space, names, old = context.space, context.space.names, context.current_parts()
         shares = {name: part[SHARE] for name, part in old.items()}
-        knobs = {name: part.knobs for name, part in old.items()}
+        knobs = dict[str, dict[str, float]]()
         steps = {name: (rate > self.up) - (rate < self.down) for name, rate in rates.items()}
         for name, step in steps.items():
             if not step:

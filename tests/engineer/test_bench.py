@@ -58,7 +58,7 @@ def test_a_draw_is_the_same_each_time_and_a_default_config_fits_it(trap: str):
 
 def test_only_strata_with_data_and_signal_are_learned_and_the_others_are_forgotten():
     skills = np.array([[0.0, 0.0, 9.0], [0.0, 0.0, 9.0], [-20.0, 0.0, 9.0]])
-    world = World(skills, Learner(rate=0.25, transfer=0, forgetting=0.06), rest=skills - 1)
+    world = World(skills=skills, rate=0.25, transfer=0, rest=skills - 1)
     after = world.stage(skills, np.array([0.5, 0.0, 0.5]), np.full(3, 0.5), None)[:, 0]
     assert after[0] > 0.3
     assert after[1] < -0.3

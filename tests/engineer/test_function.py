@@ -7,8 +7,7 @@ import pytest
 from contexts import LATEST, SPACE, design_context, env_config
 
 from engineer.contract import Proposal
-from engineer.engineers import function
-from engineer.engineers.registry import engineer_label, resolve, split_context
+from engineer.engineers.registry import engineer_label, function_engineer, resolve, split_context
 from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, EngineerError
@@ -151,7 +150,7 @@ def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_
     assert spec.name == f"{file}:propose"
     file.write_text('def propose(context):\n    return {}, "new"\n')
     assert design(spec, design_context(), 7, None, lambda config: (config, [])).rationale == "old"
-    function.function_engineer.cache_clear()
+    function_engineer.cache_clear()
     with pytest.raises(ConfigError, match=r"mine.py changed since the run began; put it back"):
         design(spec, design_context(), 7, None, lambda config: (config, []))
     file.unlink()

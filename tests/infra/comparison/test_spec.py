@@ -6,7 +6,7 @@ import pytest
 from support.comparisons import comparison
 from support.engineer_package import install_engineer
 
-from engineer.engineers import function
+from engineer.engineers.registry import function_engineer
 from envgen.errors import EnvwrightError, RunDirectoryError
 from envgen.yaml_files import dump_yaml
 from infra.comparison.file import is_comparison_file, read_comparison_file, short_form
@@ -67,7 +67,7 @@ def test_an_arm_is_a_function_beside_its_file_and_a_changed_one_is_another_arm(t
     file, _ = short_form("micro", ["fixed", f"{code}:propose"], [0])
     assert [*file.arms] == ["fixed", "mine"]
     code.write_text(code.read_text() + "# another\n")
-    function.function_engineer.cache_clear()  # another process
+    function_engineer.cache_clear()  # another process
     with pytest.raises(EnvwrightError, match=f"{code} changed since the run began; put it back"):
         load_preset(preset.model_dump_json())
 
