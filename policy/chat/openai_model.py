@@ -4,12 +4,12 @@ import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import as_completed
-from typing import Any
+from typing import Annotated, Any
 
 import openai
 from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
@@ -175,8 +175,16 @@ def _portable(schema: dict[str, Any]) -> dict[str, Any]:
     return portable
 
 
+def _joined(content: Any) -> Any:
+    """Return the texts of a content in parts as one text, without thoughts and images; others as they are."""
+    if not isinstance(content, list):
+        return content
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(str(part.get("text", "")) for part in parts)
+
+
 class _Message(BaseModel):
-    content: str | None = None
+    content: Annotated[str | None, BeforeValidator(_joined)] = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 

@@ -122,14 +122,24 @@ def test_a_seed_is_below_two_to_the_31_and_can_be_left_out():
     assert [question.get("seed") for question, _ in server.asked] == [2**31 - 1, None]
 
 
-THOUGHTS = [{"reasoning_content": "Hm."}, {"reasoning": "Hm.", "reasoning_content": None}]
+PARTS = [{"type": "text", "text": text} for text in ("ye", "s")]
 
 
-@pytest.mark.parametrize("thoughts", THOUGHTS)
-def test_thoughts_are_kept_apart(thoughts: dict):
-    tokens = {"prompt_tokens": 7.0, "completion_tokens": 9}
-    usage = {**tokens, "completion_tokens_details": {"reasoning_tokens": 4}}
-    with serving(sends({"choices": [{"message": {"content": "yes", **thoughts}}], "usage": usage})) as server:
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "yes", "reasoning_content": "Hm."},
+        {"content": "yes", "reasoning": "Hm.", "reasoning_content": None},
+        {"content": [{"type": "thinking", "thinking": []}, *PARTS], "reasoning": "Hm."},
+    ],
+)
+def test_thoughts_are_kept_apart(message: dict):
+    usage = {
+        "prompt_tokens": 7.0,
+        "completion_tokens": 9,
+        "completion_tokens_details": {"reasoning_tokens": 4},
+    }
+    with serving(sends({"choices": [{"message": message}], "usage": usage})) as server:
         answer = asked(model_at(server.url))
     assert (answer.text, answer.reasoning) == ("yes", "Hm.")
     assert (answer.prompt_tokens, answer.completion_tokens, answer.reasoning_tokens) == (7, 9, 4)
