@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from factories import asked, finished_run, shares, with_results
 
-from engineer.contract import Proposal
 from engineer.gate import BASE_POLICY, decide
 from envgen.config import EnvConfig
 from envgen.estimates import Difference

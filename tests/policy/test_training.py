@@ -11,7 +11,7 @@ from support.tiny_chat_model import IGNORED, tiny_with
 
 from policy.grpo import train_log
 from policy.grpo.rewards import RewardWeights
-from policy.grpo.train_log import TRAIN_LOG_SCHEMA, Answers, has_signal, stratum_means
+from policy.grpo.train_log import TRAIN_LOG_SCHEMA, Answers, has_signal, read_train_log, stratum_means
 from policy.grpo.train_spec import TrainingSettings
 
 
