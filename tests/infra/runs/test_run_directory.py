@@ -1,4 +1,3 @@
-import json
 import os
 import subprocess
 import sys
@@ -18,15 +17,6 @@ from infra.runs.steps import run_step
 
 def preset(**overrides: Any) -> Preset:
     return load_preset("micro", {key.replace("__", "."): value for key, value in overrides.items()})
-
-
-def test_a_new_directory_is_claimed(tmp_path: Path):
-    directory = tmp_path / "runs" / "mine"
-    opened = open_run(directory, preset())
-    assert (opened.name, opened.preset) == ("mine", preset())
-    assert Run(directory=directory).preset == opened.preset
-    stored = json.loads((directory / "curriculum.json").read_text())
-    assert stored["preset"] == preset().model_dump(mode="json")
 
 
 def test_a_run_that_needs_approval_keeps_needing_it_until_somebody_says_otherwise(tmp_path: Path):
