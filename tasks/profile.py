@@ -1,5 +1,7 @@
 """How often a policy solves each row of a table, or instances of a generator, before anything is trained."""
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import pyarrow as pa
 from envgen.breakdown import Breakdown
 from envgen.dataset import write_table
 from envgen.environment import Environment, Source
-from envgen.files import digest
+from envgen.errors import DataError
+from envgen.files import digest, read_json_lines, write_text
+from envgen.table.files import prompt_of
 from infra.config.preset import Preset
 from infra.config.settings import Settings
 from infra.runs.files import BREAKDOWN, PARTIAL_ROLLOUTS
@@ -89,3 +93,39 @@ def pass_rates(environment: Environment, rollouts: list[Rollout], samples: int) 
         texts |= {"answer": environment.reference(instance), "stratum": instance.stratum, "id": instance.id}
         rows.append({**getattr(instance, "payload", {}).get("metadata", {}), **texts, **rates})
     return pa.Table.from_pylist(rows)
+
+
+def profile_rollouts(rollouts: Path) -> tuple[Path, list[float]]:
+    """Write the pass rates of NeMo-Gym's rollouts, a table that `dataset` reads; return its path, and them.
+
+    Columns are prompt, pass_rate (mean reward), rollouts (their number), and the fields of the verifier that
+    all rollouts of a prompt share, as `expected_answer`. DataError names the first line that is no rollout of
+    a single turn with a reward. Format: https://docs.nvidia.com/nemo/gym/latest/
+    """
+    rewards, shared = dict[str, list[float]](), dict[str, dict[str, Any]]()
+    for line, rollout in read_json_lines(rollouts):
+        try:
+            prompt = prompt_of(rollout["responses_create_params"]["input"])
+            reward = float(rollout["reward"])
+            if not (prompt and math.isfinite(reward)):
+                raise ValueError("has no prompt, or a reward that is no number")
+        except (KeyError, TypeError, ValueError) as error:
+            problem = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+            expected = "a rollout of NeMo-Gym with a single turn and a reward"
+            raise DataError(f"{rollouts}: line {line}: {problem}; expected {expected}") from None
+        fields = {
+            name: value
+            for name, value in rollout.items()
+            if name not in ("responses_create_params", "response", "reward") and not name.startswith("_ng_")
+        }
+        common = shared.setdefault(prompt, fields).items()
+        shared[prompt] = {name: value for name, value in common if fields.get(name) == value}
+        rewards.setdefault(prompt, []).append(reward)
+    if not rewards:
+        raise DataError(f"{rollouts}: has no rollouts; give another file")
+    rates = {prompt: float(np.mean(part)) for prompt, part in rewards.items()}
+    own = {p: {"prompt": p, "pass_rate": rates[p], "rollouts": len(rewards[p])} for p in rewards}
+    path = Settings().runs / "profiles" / f"{rollouts.stem}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "".join(json.dumps(shared[p] | own[p]) + "\n" for p in own))
+    return path, [*rates.values()]

@@ -1,5 +1,6 @@
 """`envwright profile`: how often a policy solves each row, before anything is trained."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow.parquet as pq
@@ -13,9 +14,13 @@ from infra.config.preset import Preset, load_preset
 from infra.formats import narrow
 from policy.checkpoints import check_hub
 
+SOURCE = "a source for strata: {column: pass_rate, bins: [0, 0.3, 0.7, 1]}"
+
 
 def profile(
-    preset: Annotated[str, typer.Argument(help="A shipped preset, or the path of a YAML file.")],
+    preset: Annotated[
+        str, typer.Argument(help="A preset, the path of a YAML file, or of NeMo-Gym's rollouts (.jsonl).")
+    ],
     answers: Annotated[int, typer.Option(min=1, max=1_000, help="Answers to each row.")] = 8,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Rows of each stratum; all if left out, 64 of a generator.")
@@ -31,6 +36,8 @@ def profile(
 
     Example: `envwright profile ./quiz.yaml --answers 8`
     """
+    if preset.endswith(".jsonl"):
+        return _rollouts(Path(preset), json_)
     chosen = load_preset(preset, dict(map(parse_override, set_ or [])))
     check_hub(chosen.model)
     from tasks.profile import measure
@@ -49,7 +56,25 @@ def profile(
     print_whole(table)
     for alarm in format_alarms(chosen.space, breakdown).values():
         say(alarm)
-    say(f"{path}: a source for strata: {{column: pass_rate, bins: [0, 0.3, 0.7, 1]}}")
+    say(f"{path}: {SOURCE}")
+
+
+def _rollouts(rollouts: Path, json_: bool) -> None:
+    """Show how many prompts of NeMo-Gym's rollouts are solved never, sometimes and always."""
+    from tasks.profile import profile_rollouts
+
+    path, rates = profile_rollouts(rollouts)
+    counts = {"prompts": len(rates), **_shares(rates)}
+    if json_:
+        return print_json({"file": str(path), **counts})
+    say(", ".join(f"{name} {count}" for name, count in counts.items()))
+    say(f"{path}: {SOURCE}")
+
+
+def _shares(rates: list[float]) -> dict[str, int]:
+    """Return the numbers of rows of which no answer, some or all are valid."""
+    none, full = rates.count(0), rates.count(1)
+    return {"none": none, "some": len(rates) - none - full, "all": full}
 
 
 def _strata(preset: Preset, breakdown: Breakdown, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -57,8 +82,6 @@ def _strata(preset: Preset, breakdown: Breakdown, rows: list[dict[str, Any]]) ->
     counted = []
     for name, counts in breakdown.strata.items():
         rates = [row["pass_rate"] for row in rows if row["stratum"] == name]
-        none, full = rates.count(0), rates.count(1)
-        shares = {"none": none, "some": len(rates) - none - full, "all": full}
         words = {"label": preset.space.label(name), "rows": len(rates), "valid": narrow(counts.valid_rate)}
-        counted.append({"stratum": name, **words, **shares})
+        counted.append({"stratum": name, **words, **_shares(rates)})
     return counted
