@@ -23,8 +23,6 @@ from envgen.errors import ConfigError, EnvwrightError
 from envgen.frozen import Frozen
 from envgen.processes import ended, linked_packages, own_modules_first, start_process
 
-START_SECONDS = 120.0
-"""Deadline of the generator's imports."""
 MAX_REPLY = 64_000_000
 """Bytes of one reply."""
 MESSAGE_CHARACTERS = 500
@@ -38,6 +36,8 @@ class GeneratorError(EnvwrightError):
 class Limits(Frozen):
     """Limits of a generator."""
 
+    start_seconds: float = 120.0
+    """Deadline of its imports."""
     seconds: float = 10.0
     """Deadline of one request: to draw an instance, or to score an answer."""
     batch_seconds: float = 300.0
@@ -78,7 +78,7 @@ class Worker:
             if self._process is None or self._process.poll() is not None:
                 self._start()
             try:
-                return self._exchange(request, self.limits.seconds)
+                return self._exchange(request, "seconds")
             except GeneratorError as error:
                 raise GeneratorError(f"{self.source}: {method}: {error}") from None
 
@@ -103,13 +103,14 @@ class Worker:
                 pass_fds=[child_end.fileno()],
             )
         try:
-            self._exchange(b"", START_SECONDS)
+            self._exchange(b"", "start_seconds")
         except GeneratorError as error:
             self._stop()
             raise ConfigError(f"{self.source}: cannot be loaded: {error}") from None
 
-    def _exchange(self, request: bytes, seconds: float) -> Any:
-        """Send a request and return the value of its reply; GeneratorError after `seconds` at most."""
+    def _exchange(self, request: bytes, limit: str) -> Any:
+        """Send a request and return the value of its reply; GeneratorError after `limit` at most."""
+        seconds: float = getattr(self.limits, limit)
         assert self._socket
         assert self._process
         deadline, reply = time.monotonic() + seconds, bytearray()
@@ -124,7 +125,8 @@ class Worker:
                 reply += part
             kind, value = json.loads(reply)
         except TimeoutError:
-            problem = f"gave no answer within {seconds:g} s and was killed"
+            remedy = f"raise environment.options.limits.{limit} if it needs more"
+            problem = f"gave no answer within {seconds:g} s and was killed; {remedy}"
         except (OSError, EOFError):
             try:
                 problem = f"its process {ended(self._process.wait(1))}"

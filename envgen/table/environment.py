@@ -104,7 +104,7 @@ class Options(RowOptions):
     prompt: str = "prompt"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Column of texts, or of messages with a single turn; `a.b` is the field `b` of the column `a`."""
     answer: str = Field(default="answer", min_length=1)
-    """Column of reference answers."""
+    """Column of reference answers, or a text with columns, as `<a>{answer}</a>`."""
     metadata: tuple[str, ...] = ()
     """Columns that a scorer in a file needs."""
     scorer: str = Field(default="exact", pattern=r"^(exact|number|choice|math|json|.+\.py:[A-Za-z_]\w*)$")

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any, ClassVar, Self
@@ -21,6 +21,7 @@ from envgen.table.files import Row, prompt_of, text_of
 Parts = dict[str, list[Instance]]
 """Label of a stratum -> its instances."""
 MAX_STRATA = 50
+_FIELD = re.compile(r"\{([\w.]+)\}")
 
 
 class StrataSpec(Frozen):
@@ -88,7 +89,7 @@ class RowOptions(WorkerOptions):
 
     source: str
     answer: str = ""
-    """Column of reference answers."""
+    """Column of reference answers, or a text with columns, as `<a>{answer}</a>`; none if left out."""
     strata: StrataSpec = StrataSpec()
     task: str = ""
     """Completes "a language model that ...", for engineers that are models."""
@@ -111,7 +112,11 @@ class RowOptions(WorkerOptions):
     @property
     def columns(self) -> list[str]:
         """Columns of answers and strata, where they are named."""
-        return [*filter(None, [self.answer, self.strata.column])]
+        return [*filter(None, [*self._fields, self.strata.column])]
+
+    @property
+    def _fields(self) -> list[str]:
+        return _FIELD.findall(self.answer) or [self.answer]
 
     def grouped(self, rows: Iterable[Row], code: str | None) -> tuple[Parts, Described]:
         """Return the instances of rows, and their description; `code` is the digest of the scorer.
@@ -145,15 +150,9 @@ class RowOptions(WorkerOptions):
 
     def _instance(self, row: Row, label: str) -> Instance:
         """Return the instance of a row; questions that are equal but for white space and case have one id."""
-        texts = ["", ""]
-        for place, (column, read) in enumerate(((self.prompt, prompt_of), (self.answer, text_of))):
-            try:
-                texts[place] = read(row.get(column)) if column else ""
-            except ValueError as error:
-                raise ValueError(f"{column} {error}") from None
-            if column and not texts[place]:
-                raise ValueError(f"{column} is empty")
-        question, answer = texts
+        question = _cell(row, self.prompt, prompt_of)
+        texts = {field: _cell(row, field, text_of) for field in filter(None, self._fields)}
+        answer = texts.get(self.answer) or _FIELD.sub(lambda match: texts[match[1]], self.answer)
         identity = " ".join(unicodedata.normalize("NFC", question).casefold().split())
         return Instance(
             id=hashlib.sha256(f"dataset\n{identity}".encode()).hexdigest()[:32],
@@ -162,6 +161,17 @@ class RowOptions(WorkerOptions):
             answer=answer,
             payload=self.payload(row, answer),
         )
+
+
+def _cell(row: Row, column: str, read: Callable[[Any], str]) -> str:
+    """Return the text of a column; ValueError if there is none."""
+    try:
+        text = read(row.get(column))
+    except ValueError as error:
+        raise ValueError(f"{column} {error}") from None
+    if not text:
+        raise ValueError(f"{column} is empty")
+    return text
 
 
 def stratum_name(label: str) -> str:

@@ -33,13 +33,13 @@ class Options(RowOptions):
 
     prompt = MESSAGES
     source: str
-    """Name of an installed taskset, as `gsm8k-v1`, or path of a module or package."""
+    """Name of an installed taskset, as `reverse-text`, or path of a module or package."""
     config: dict[str, JsonValue] = {}
     """Fields of the taskset's config, as `{split: test, task: {rewards: {format: {weight: 0}}}}`."""
     limit: int | None = Field(default=None, ge=1, le=MAX_ROWS)
     """Number of tasks to read; all if left out."""
     answer: str = ""
-    """Field of reference answers, which have to be valid; none if left out."""
+    """Field of reference answers, which have to be valid, or a text with fields, as `<a>{answer}</a>`."""
     threshold: float = Field(default=1.0, gt=0, le=1)
     """Lowest reward of a valid answer."""
 

@@ -74,6 +74,13 @@ class Tasks:
         return asyncio.run(self._score(task, answer))
 
     async def _score(self, task: Any, answer: str) -> float:
+        trace = self._trace(task, answer)
+        trace.stop("agent_completed")
+        await task.score(trace)
+        return trace.reward
+
+    def _trace(self, task: Any, answer: str) -> Any:
+        """Return the conversation of a task with one answer."""
         vf, state = self.library, import_module("verifiers.v1.state").state_cls(type(task))
         said = [*self._messages(task), vf.AssistantMessage(content=answer)]
         place = {"type": type(task).__name__, "data": task.data, "key": task.key, "hash": task.hash}
@@ -88,9 +95,17 @@ class Tasks:
             ok=True,
         )
         trace.nodes[-1].sampled = True
-        trace.stop("agent_completed")
-        await task.score(trace)
-        return trace.reward
+        return trace
+
+    async def _goes_on(self, task: Any) -> bool:
+        """Return whether a condition to stop lets the conversation go on after one answer."""
+        session, kind = import_module("verifiers.v1.session"), self.library.Trace
+        for stop in task.hooks("stop"):
+            if session.hook_boundary(stop, allow_trace=True) is not kind:
+                return True
+            if not await session.call_hook(stop, {kind: self._trace(task, "")}):
+                return True
+        return False
 
     def _messages(self, task: Any) -> list[Any]:
         """Return the messages before the answer."""
@@ -106,7 +121,8 @@ class Tasks:
         scorers = [*rewards, *task.hooks("metric"), kind.setup, kind.finalize]
         plain = (vf.Task.setup, vf.Task.finalize)
         live = [f for f in scorers if f not in plain and "runtime" in inspect.signature(f).parameters]
-        turns = import_module(_HOOKS).discover_decorated(task, "intercept") or task.hooks("stop")
+        hooks = import_module(_HOOKS).discover_decorated(task, "intercept")
+        turns = hooks or (task.hooks("stop") and asyncio.run(self._goes_on(task)))
         roles = [message.role for message in self._messages(task)]
         obstacles = {
             "several agents": type(self.environment) is not vf.SingleAgentEnv,

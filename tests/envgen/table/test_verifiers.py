@@ -42,6 +42,10 @@ class QuizTask(vf.Task[QuizData]):
         roles = [message.role for message in trace.messages]
         return float(roles == ["system", "user", "assistant"] and self.data.prompt in trace.transcript)
 
+    @vf.stop
+    async def answered(self, trace: vf.Trace) -> bool:
+        return trace.num_turns >= 1
+
     @vf.metric
     async def length(self, trace: vf.Trace) -> float:
         return len(trace.last_reply)
@@ -67,15 +71,17 @@ from verifiers.v1.cli.replay import ReplayConfig, run_replay
 from verifiers.v1.graph import prepare_turn
 from verifiers.v1.utils.trace_store import append_trace
 
-folder, answers = Path(sys.argv[1]), json.loads(Path(sys.argv[1], "answers.json").read_text())
-env = vf.load_environment(vf.resolve_env_config({"taskset": {"id": "quiz"}}))
+folder, taskset = Path(sys.argv[1]), json.loads(sys.argv[2])
+answers = json.loads(Path(folder, "answers.json").read_text())
+env = vf.load_environment(vf.resolve_env_config({"taskset": taskset}))
 save_config(env.config, folder)
-tasks, config = list(env.taskset), ReplayConfig(taskset={"id": "quiz"}, rich=False)
+tasks, config = list(env.taskset), ReplayConfig(taskset=taskset, rich=False)
 saved = json.loads(next(folder.glob("configs/resolved/*.json")).read_text())
 next(folder.glob("configs/resolved/*.json")).write_text(json.dumps({"env": saved}))
 for row, answer in answers:
     data, message = tasks[row].data, vf.AssistantMessage(content=answer)
-    task, agent = vf.TraceTask(type="QuizTask", data=data), vf.AgentInfo(config=vf.AgentConfig())
+    kind, agent = type(tasks[row]).__name__, vf.AgentInfo(config=vf.AgentConfig())
+    task = vf.TraceTask(type=kind, data=data)
     trace = vf.Trace(task=task, agent=agent)
     prompt = [vf.SystemMessage(content=data.system_prompt), vf.UserMessage(content=data.prompt)]
     response = vf.Response(id="r", created=0, model="m", message=message, finish_reason="stop")
@@ -112,26 +118,63 @@ def quiz(folder: Path) -> Iterator[VerifiersEnvironment]:
     environment.worker.close()
 
 
+def replayed(folder: Path, python: str, taskset: dict[str, Any], pairs: list[tuple[int, str]]) -> list[float]:
+    """Return what the library's own evaluation, replayed over saved traces, scores answers to rows."""
+    (folder / "answers.json").write_text(json.dumps(pairs))
+    command = [python, "-c", REPLAY, str(folder), json.dumps(taskset)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
+    assert "SCORES" in done.stdout, done.stderr
+    return json.loads(done.stdout.rpartition("SCORES")[2])
+
+
 @pytest.mark.slow
 def test_scores_are_those_of_the_library(quiz: VerifiersEnvironment, folder: Path, python: str) -> None:
     instances = [*quiz.rows["low"], *quiz.rows["high"]]
     forms = ("\\boxed{{{}/2}}", "It is \\boxed{{\\frac{{{}}}{{2}}}}", "{}", "\\boxed{{1}}\n\n{}", "a {} b c")
     pairs = [(place, form.format(place)) for place in range(40) for form in forms]
-    (folder / "answers.json").write_text(json.dumps(pairs))
     verdicts = quiz.judge([instances[place] for place, _ in pairs], [answer for _, answer in pairs])
-    command = [python, "-c", REPLAY, str(folder)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
-    assert "SCORES" in done.stdout, done.stderr
-    scores = json.loads(done.stdout.rpartition("SCORES")[2])
+    scores = replayed(folder, python, {"id": "quiz"}, pairs)
     assert [verdict.terms["partial"] for verdict in verdicts] == pytest.approx(scores, abs=1e-12)
     assert [verdict.valid for verdict in verdicts] == [score >= 0.8 - 1e-9 for score in scores]
     assert len({round(score, 6) for score in scores}) == 6
 
 
+@pytest.mark.slow
+def test_an_example_of_the_library_scores_as_its_own_evaluation(python: str, tmp_path: Path) -> None:
+    code = "import importlib.util as util, sys; sys.exit(not all(map(util.find_spec, sys.argv[1:])))"
+    if subprocess.run([python, "-c", code, "reverse_text", "datasets"]).returncode:
+        pytest.skip("the interpreter lacks reverse-text of verifiers' repository: docs/guides/verifiers.md")
+    texts = [f"{number} cats saw {'a big ' * (number % 4)}dog." for number in range(40)]
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.jsonl").write_text("".join(json.dumps({"prompt": t}) + "\n" for t in texts))
+    config: dict[str, Any] = {"dataset_name": str(tmp_path / "texts")}
+    options = {"source": "reverse-text", "config": config, "strata": {"column": "idx", "bins": [0, 20, 40]}}
+    options |= {"answer": "<reversed_text>{answer}</reversed_text>", "limits": {"start_seconds": 400}}
+    environment = EnvironmentSpec(name="verifiers", options=options).resolved().load()
+    assert isinstance(environment, VerifiersEnvironment)
+    instances = [*environment.rows["0_to_20"], *environment.rows["20_to_40"]]
+    forms = (
+        "{}",
+        "<reversed_text>{}</reversed_text>",
+        "<reversed_text>\n{} </reversed_text> ok",
+        "<reversed_text>{}",
+    )
+    wrong = "<reversed_text>tac{}</reversed_text>"
+    pairs = [(n, form.format(text[::-1])) for n, text in enumerate(texts) for form in (*forms, wrong)]
+    verdicts = environment.judge([instances[n] for n, _ in pairs], [answer for _, answer in pairs])
+    environment.worker.close()
+    scores = replayed(tmp_path, python, {"id": "reverse-text", **config}, pairs)
+    assert len(scores) == 200
+    assert [verdict.terms["partial"] for verdict in verdicts] == pytest.approx(scores, abs=1e-12)
+    assert [verdict.valid for verdict in verdicts] == [score == 1 for score in scores]
+    assert instances[0].answer == "<reversed_text>.god was stac 0</reversed_text>"
+    assert sum(verdict.valid for verdict in verdicts) == 80
+
+
 OBSTACLES = {
     "tools": "    @classmethod\n    def toolsets(cls, config):\n        return [1]",
     "a container": "    NEEDS_CONTAINER = True",
-    "several turns": "    @vf.stop\n    async def done(self, trace: vf.Trace) -> bool:\n        return True",
+    "several turns": "    @vf.stop\n    async def done(self, trace: vf.Trace) -> bool:\n        return False",
     "a running program": "    @vf.reward\n    async def ran(self, runtime) -> float:\n        return 1.0",
 }
 
@@ -143,10 +186,14 @@ def test_more_than_one_question_and_answer_is_refused(folder: Path, python: str)
         (folder / f"bad{number}.py").write_text(f"{head}{code}\n\n{mark}{tail}")
     user = QUIZ.replace('f"{n}/2?"', "None")
     (folder / "user.py").write_text(user)
+    (folder / "reply.py").write_text(
+        QUIZ.replace("answered(self, trace: vf.Trace)", "a(self, reply: vf.Response)")
+    )
     (folder / "endless.py").write_text(QUIZ.replace("    def load", "    INFINITE = True\n\n    def load"))
     cases = [
         *((f"bad{n}", {}) for n in range(len(OBSTACLES))),
         ("user", {}),
+        ("reply", {}),
         ("endless", {}),
         ("quiz", {"split": 1}),
     ]
@@ -164,7 +211,7 @@ def test_more_than_one_question_and_answer_is_refused(folder: Path, python: str)
         timeout=200,
     )
     expected = "expected one question and one answer, scored by its text alone"
-    obstacles = [f"task 0 needs {obstacle}; {expected}" for obstacle in (*OBSTACLES, "several turns")]
+    obstacles = [f"task 0 needs {obstacle}; {expected}" for obstacle in (*OBSTACLES, *["several turns"] * 2)]
     *refused, endless, unknown = done.stdout.splitlines()
     assert (refused, endless) == (obstacles, "its tasks have no end; set environment.options.limit"), (
         done.stderr
@@ -226,7 +273,8 @@ def opened(**options: Any) -> VerifiersEnvironment:
 
 
 def test_rows_are_grouped_and_a_reward_above_the_threshold_is_valid(replies: Replies) -> None:
-    environment = opened(threshold=0.5, answer="answer")
+    environment = opened(threshold=0.5, answer="<a>{answer}</a>")
+    assert {row.answer for row in environment.rows["a"]} == {"<a>1</a>"}
     assert environment.described.rows == (("a", 600), ("b", 599))
     assert environment.described.duplicates == 1
     instances = environment.generate("b", {}, 599, Source(0), frozenset()).instances
