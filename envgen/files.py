@@ -69,13 +69,21 @@ def sweep(directory: Path, pattern: str = "**/*") -> None:
 
     The process of such a file is one of this machine, so call it where no other machine writes.
     """
-    from psutil import pid_exists  # which the interpreter of verifiers lacks
-
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
         process = path.stem.rpartition(".")[2]
-        with suppress(OSError, OverflowError):
-            if path.name.startswith(".") and process.isdecimal() and not pid_exists(int(process)):
+        if path.name.startswith(".") and process.isdecimal() and not _lives(int(process)):
+            with suppress(OSError):
                 path.unlink()
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it belongs to another user
+        pass
+    return True
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
