@@ -43,6 +43,8 @@ LEFT_OUT = {
     "envwright run micro --engineer openai": "needs an endpoint",
     "CUDA_VISIBLE_DEVICES=": GPU,
     "hf download": NETWORK,
+    "git clone": NETWORK,
+    ".venv-verifiers/bin/pip install": INSTALLS,
     "envwright warmstart -o warm": NETWORK,
     "envwright warmstart -o smollm2-warm": HOURS,
     "envwright run smollm2-135m": HOURS,
