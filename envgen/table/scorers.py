@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -88,7 +87,9 @@ class MathScorer:
     def __init__(self) -> None:
         if find_spec("math_verify") is None:
             raise ValueError(f"needs the package math-verify; {install('math')}")
-        self._library = import_module("math_verify")
+        import math_verify  # pyright: ignore[reportMissingImports]
+
+        self._library = math_verify
 
     def describe(self) -> None:
         """Return nothing: it has no file."""
