@@ -48,7 +48,7 @@ def speed(arm: Sequence[Finished], base: Sequence[Finished]) -> Speed:
 
 def _reached(curve: np.ndarray, tokens: np.ndarray, target: float) -> float:
     """Return the tokens at which a curve first reaches a height; infinity if it does not."""
-    above = np.flatnonzero(curve >= target)
+    above = np.flatnonzero(curve >= target - 1e-9)  # a curve reaches its own end
     if not above.size:
         return np.inf
     after = int(above[0])

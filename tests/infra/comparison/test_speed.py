@@ -41,4 +41,6 @@ def test_the_interval_is_over_seeds_and_holds_runs_that_never_get_there():
     assert found.interval == (pytest.approx(0.4), None)
     assert str(found).endswith("[40, never]")
     assert str(speed([slow] * 3, [FIXED] * 3)) == "not reached"
+    third = run([0.1, 0.3, 0.7], [0, 90, 180])
+    assert str(speed([FIXED, third] * 2, [FIXED, third] * 2)).startswith("100\u00a0% [100, 100]")
     assert speed([quick] * 2, [FIXED] * 2).interval is None, "two seeds show no spread"
