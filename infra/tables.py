@@ -180,7 +180,7 @@ def costs(results: ComparisonResults) -> pd.DataFrame:
         rows.append([arm.label, designs(arm), *(numbers or [None] * 6), arm.speed and str(arm.speed)])
     columns = ["training tokens", "training time", "engineer tokens", "engineer time"]
     columns += ["groups without signal", "stages undone"]
-    columns += [f"tokens to {base}'s end" for base in results.baselines[:1]]
+    columns += [f"tokens to match {base}" for base in results.baselines[:1]]
     return frame(["arm", "designs used", *columns], [row[: len(columns) + 2] for row in rows])
 
 
