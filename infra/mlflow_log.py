@@ -42,7 +42,7 @@ from infra.formats import rate_names
 from infra.runs import files
 from infra.runs.fork import SHARED
 from infra.runs.run import Run
-from policy.grpo.train_log import SERIES
+from policy.grpo.train_log import SERIES, stratum_series
 
 IDS = "mlflow.json"
 Texts = dict[str, str]
@@ -92,13 +92,14 @@ def start_stage(run: Run, number: int) -> Ids | None:
     return ids
 
 
-def log_progress(ids: Ids, entries: list[dict[str, Any]]) -> Ids:
+def log_progress(ids: Ids, space: Space, entries: list[dict[str, Any]]) -> Ids:
     """Log progress entries of the trainer to the run of a stage; return its ids."""
     points = {
         f"train/{name}": [(entry["step"], entry[key]) for entry in entries if key in entry]
         for name, key in SERIES.items()
     }
-    _log_points(connect(), ids.run, points)
+    rows = ((entry["step"], entry["strata"]) for entry in entries)
+    _log_points(connect(), ids.run, points | stratum_series(space, rows))
     return ids
 
 
@@ -288,6 +289,7 @@ def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: I
         log = run.read(files.TRAINING_LOG, number)
         steps = {f"train/{name}": zip(log["step"], log[name], strict=True) for name in SERIES}
         points = {name: [point for point in series if point[1] is not None] for name, series in steps.items()}
+        points |= stratum_series(space, zip(log["step"], log["strata"], strict=True))
         _log_points(client, ids.run, points, only_new=True)
         for file in _ARTIFACTS:
             client.log_artifact(ids.run, str(run.path(file, number)))
@@ -301,10 +303,14 @@ def _rates(space: Space, breakdown: Breakdown) -> dict[str, float]:
     """Return `valid`, `valid/STRATUM` and, where the environment has it, `optimal` likewise."""
     parts = {f"/{space.label(name)}": counts for name, counts in breakdown.strata.items()}
     return {
-        re.sub(r"[^\w.\- /:]", "-", f"{name}{part}"): getattr(counts, f"{name}_rate").value
+        _metric(f"{name}{part}"): getattr(counts, f"{name}_rate").value
         for part, counts in {"": breakdown.overall, **parts}.items()
         for name in rate_names(space.best)
     }
+
+
+def _metric(name: str) -> str:
+    return re.sub(r"[^\w.\- /:]", "-", name)  # MLflow refuses these
 
 
 def _model(run: Run, number: int, experiment: str, parent: Ids | None) -> str:
@@ -329,9 +335,10 @@ def _log_points(client: MlflowClient, run: str, points: Points, only_new: bool =
     """Log metrics by step; with `only_new` those points that the run does not have."""
     now, metrics = round(1000 * time.time()), list[Metric]()
     for name, series in points.items():
-        history = client.get_metric_history(run, name) if only_new else []
+        history = client.get_metric_history(run, _metric(name)) if only_new else []
         logged = {metric.step: metric.value for metric in history}
-        metrics += [Metric(name, value, now, step) for step, value in series if logged.get(step) != value]
+        new = ((step, value) for step, value in series if logged.get(step) != value)
+        metrics += [Metric(_metric(name), value, now, step) for step, value in new]
     client.log_batch(run, metrics=metrics)
 
 

@@ -142,7 +142,7 @@ def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
         done = {"step": step, "steps": len(batches), "steps_here": step, "tokens_here": tokens}
         rates = {"rewards/valid/mean": row["valid"], "rewards/optimal/mean": row["optimal"]}
         signal = {"reward": row["reward"], "frac_reward_zero_std": row["zero_variance"]}
-        progress({**done, **rates, **signal, "elapsed": time.monotonic() - started})
+        progress({**done, **rates, **signal, "strata": row["strata"], "elapsed": time.monotonic() - started})
         if spec.training.is_spent(tokens, time.monotonic() - started):
             break
     faults.add([], last=True)

@@ -73,7 +73,7 @@ class TrainingProgress:
     until a point cannot be logged."""
 
     def __init__(self, run: Run, stage: int) -> None:
-        self._stage, self._throttle = stage, Throttle()
+        self._stage, self._throttle, self._space = stage, Throttle(), run.preset.space
         self._entries: list[dict[str, Any]] = []
         self._ids = logged(f"stage {stage}, start", lambda mlflow: mlflow.start_stage(run, stage), _LATER)
 
@@ -87,7 +87,7 @@ class TrainingProgress:
         log.info("stage %d: %s", self._stage, progress_text(entry))
         if ids := self._ids:
             subject, entries = f"stage {self._stage}, progress", self._entries
-            self._ids = logged(subject, lambda mlflow: mlflow.log_progress(ids, entries), _LATER)
+            self._ids = logged(subject, lambda mlflow: mlflow.log_progress(ids, self._space, entries), _LATER)
         self._entries = []
 
 

@@ -23,6 +23,8 @@ class Options(Frozen):
     """Map sizes that a config names, ascending."""
     min_hole_ratio: Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)] = 0.0
     max_hole_ratio: Annotated[float, Field(ge=0, le=MAX_HOLE_RATIO)] = MAX_HOLE_RATIO
+    max_wait_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Above it, a policy may learn to wait where no wait is needed."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -50,9 +52,11 @@ def space_of(options: Options) -> Space:
     waits = Knob(
         name="wait_ratio",
         word="waits",
+        high=options.max_wait_ratio,
         step=0.25,
         description="the share of its instances that cannot be solved at the least cost "
         "unless some agent waits",
+        limits=(0, 1),
         label=Label(
             name=WAIT_REQUIRED,
             condition="an optimal plan needs a wait",

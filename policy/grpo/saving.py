@@ -32,8 +32,8 @@ Scored = list[tuple[list[int], list[float]]]
 
 
 class StageWatch(TrainerCallback):
-    """Print `progress {json}` with step, steps and the numbers that the trainer logs, and what this process
-    has done: steps, tokens, seconds.
+    """Print `progress {json}` with step, steps, the numbers that the trainer logs, also by stratum, and what
+    this process has done: steps, tokens, seconds.
 
     A step whose loss or gradient norm is not finite ends training with FloatingPointError before it is saved;
     with fp16 a gradient may overflow, and its scaler skips the step. A checkpoint is marked as complete once
@@ -58,7 +58,8 @@ class StageWatch(TrainerCallback):
                 "tokens_here": state.num_input_tokens_seen - self._first_tokens,
                 "elapsed": round(time.monotonic() - self._started, 2),
             }
-            tell({"step": state.global_step, "steps": state.max_steps, **here, **numbers})
+            strata = logs.get("strata", [])
+            tell({"step": state.global_step, "steps": state.max_steps, "strata": strata, **here, **numbers})
         for name in ("loss",) if args.fp16 else ("loss", "grad_norm"):
             if not isfinite(value := logs.get(name, 0.0)):
                 raise FloatingPointError(f"{name} is {value} in step {state.global_step}")

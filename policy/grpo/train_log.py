@@ -1,8 +1,8 @@
 """The columns of `train_log.parquet`, and what is read from it. Imports without torch."""
 
-from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from envgen.dataset import read_table
+from envgen.space import Space
 
 SERIES = {
     "reward": "reward",
@@ -119,6 +120,18 @@ def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
         answers, total = totals.get(entry["stratum"], (0.0, 0.0))
         totals[entry["stratum"]] = answers + entry["answers"], total + entry[column] * entry["answers"]
     return {name: total / answers for name, (answers, total) in totals.items()}
+
+
+def stratum_series(
+    space: Space, rows: Iterable[tuple[int, Sequence[dict[str, Any]]]]
+) -> dict[str, list[tuple[int, float]]]:
+    """Return `train/valid/STRATUM` and `train/zero_variance/STRATUM` -> (step, value), from steps and their
+    entries."""
+    series = defaultdict[str, list[tuple[int, float]]](list)
+    for step, entries in rows:
+        for entry, name in product(entries, ("valid", "zero_variance")):
+            series[f"train/{name}/{space.label(entry['stratum'])}"].append((step, entry[name]))
+    return series
 
 
 def some_failed(failed: Sequence[dict[str, str]]) -> list[dict[str, str]]:

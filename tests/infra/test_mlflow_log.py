@@ -61,8 +61,9 @@ def trained(run: Run, *steps: int) -> None:
     progress = TrainingProgress(run, 1)
     for step in steps:
         rates = {"reward": (step - 1) / 4, "rewards/valid/mean": 0.5, "frac_reward_zero_std": 0.25}
+        strata = [{"stratum": "3", "valid": step / 8, "zero_variance": 0.5}]
         counts = {"step": step, "steps": 5, "steps_here": step, "tokens_here": 9, "elapsed": 1.0}
-        progress(counts | rates)
+        progress(counts | rates | {"strata": strata})
 
 
 def being_trained(directory: Path, preset: Preset) -> Run:
@@ -140,6 +141,7 @@ def test_a_stage_has_a_running_run_with_points_until_an_error_or_a_signal_and_ke
     assert statuses(client, "live") == ["KILLED", "FINISHED", "KILLED"]
     runs = logged_runs(client, "live")
     assert points(client, runs["1"], "train/reward") == [(1, 0.0), (2, 0.25)]
+    assert points(client, runs["1"], "train/valid/3x3") == [(1, 0.125), (2, 0.25)]
     assert runs["1"].data.metrics["train/zero_variance"] == 0.25
     assert points(client, runs[None], "valid") == [(0, 0.3), (1, 0.5)]
     with pytest.raises(ChildError), recorded(run):
