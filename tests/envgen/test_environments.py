@@ -13,7 +13,7 @@ from envgen.mapf.space import Options, space_of
 from envgen.registry import ENVIRONMENTS, EnvironmentSpec
 from envgen.space import Space
 
-SPACE = space_of(Options(map_sizes=(3, 4), min_hole_ratio=0.2))
+SPACE = space_of(Options(map_sizes=(3, 4), min_hole_ratio=0.2, max_wait_ratio=0.75))
 
 
 def config_of(**knobs: float) -> EnvConfig:
@@ -45,6 +45,7 @@ def test_options_are_filled_in_and_checked():
     ("config", "said"),
     [
         (config_of(hole_ratio=0.1), r"sizes.3.hole_ratio: 0.1 is outside of the space, 0.2 to 0.5"),
+        (config_of(wait_ratio=0.8), r"sizes.3.wait_ratio: 0.8 is outside of the space, 0 to 0.75"),
         (config_of(depth=1), r"sizes.3.depth: is missing or unknown; the knobs are hole_ratio, wait_ratio"),
         (
             EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1}}}),

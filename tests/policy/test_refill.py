@@ -1,11 +1,15 @@
 """Groups without signal are replaced by groups of further prompts, and a kill changes nothing of it."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from boards import draw_instances, train_spec
+from support.prefect_servers import vllm_or_skip
 from test_resuming import trained
 
+from envgen.files import write_json
 from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import overall, read_train_log
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
@@ -57,3 +61,19 @@ def test_a_training_with_refill_that_is_killed_ends_in_the_same_weights(tmp_path
     for step in (1, 4):
         trained(cut, killed_at=step)
     assert trained(cut) == trained(spec(tmp_path / "whole", 2.0))
+
+
+@pytest.mark.slow
+def test_answers_of_vllm_are_refilled_too(tmp_path: Path):
+    python = str(vllm_or_skip())
+    vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.1}
+    stage = spec(tmp_path / "stage", 2.0, num_train_epochs=1, **vllm)
+    write_json(tmp_path / "spec.json", stage)
+    variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "VLLM_CPU_KVCACHE_SPACE": "1"}
+    child = [python, "-m", "policy.grpo.training", str(tmp_path / "spec.json")]
+    subprocess.run(child, check=True, env=variables)
+    log = read_train_log(stage.output / "train_log.parquet")
+    assert 0 < max(log["mismatch"]) < 0.01, "vLLM has the weights of each step, and rounds otherwise"
+    for strata in log["strata"]:
+        offered, trained = (sum(entry[name] for entry in strata) for name in ("answers", "kept"))
+        assert trained == ANSWERS < offered <= 2 * ANSWERS
