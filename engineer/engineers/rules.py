@@ -19,7 +19,7 @@ class Frontier(Rule):
     """
 
     low: float = Field(default=0.05, ge=0, lt=0.5)
-    """A stratum below this valid rate gives no signal and is cut to the floor; 0 to 0.5, default 0.05."""
+    """A stratum below this valid rate in 2 / low answers is cut to the floor; 0 to 0.5, default 0.05."""
     high: float = Field(default=0.95, gt=0.5, le=1)
     """A stratum above this valid rate is solved and only rehearsed; 0.5 to 1, default 0.95."""
     rehearse: float = Field(default=0.05, ge=0, le=0.1)
@@ -29,8 +29,9 @@ class Frontier(Rule):
 
     def _redesign(self, context: DesignContext, rates: dict[str, float]) -> Redesign:
         old = {name: part[SHARE] for name, part in context.current_parts().items()}
-        noun = context.space.noun
-        if shares := self.shares(old, rates):
+        noun, counts = context.space.noun, context.current.breakdown.strata
+        few = [name for name in rates.keys() & counts.keys() if counts[name].n * self.low < 2]
+        if shares := self.shares(old, rates | {name: max(rates[name], self.low) for name in few}):
             return Redesign(shares, f"Data to the {plural(noun)} nearest 50 % valid")
         return Redesign(old, f"No {noun} is within reach and unsolved; shares stay")
 

@@ -180,6 +180,16 @@ def test_a_size_that_was_not_evaluated_is_taken_for_its_neighbour():
     assert shares_of(proposal.config) == {"3": 0.6, "5": 0.4}  # half of the way from 0.7 and 0.3 to equal
 
 
+def test_one_right_answer_of_few_does_not_take_the_data_of_the_frontier():
+    context = four({3: 1})
+    few = breakdown({size: counts(24, int(size == 6), 0) for size in (3, 4, 5, 6)})
+    current = context.current.model_copy(update={"breakdown": few})
+    proposal = proposal_of("frontier", context.model_copy(update={"current": current}))
+    assert shares_of(proposal.config) == pytest.approx(
+        {"3": 0.236, "4": 0.236, "5": 0.236, "6": 0.292}, abs=1e-3
+    )
+
+
 def test_without_a_size_within_reach_shares_stay_above_the_floor():
     context = design_context()
     parts = breakdown({3: counts(40, 40, 40), 5: counts(40, 0, 0)})
