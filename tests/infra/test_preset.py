@@ -59,6 +59,7 @@ def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     resolved = preset.model_dump(mode="json")
     assert (resolved["stages"], resolved["engineer"]["context"], resolved["trl"]) == (3, "V6", {})
     options = {"agents": 2, "map_sizes": [3, 4], "min_hole_ratio": 0.0, "max_hole_ratio": 0.5}
+    options["max_wait_ratio"] = 1.0
     assert resolved["environment"] == {"name": "mapf-frozenlake", "options": options}
     assert resolved["rewards"] == {"format": 0.0, "valid": 1.0, "optimal": 0.5}
     assert set(resolved) == set(Preset.model_fields)

@@ -14,7 +14,7 @@ from infra.runs.run import Run
 from infra.runs.steps import StepRecord, read_record
 from tasks.data import generate, make_validation
 
-TWO_AGENTS = "54e91929ba37d5c19de5a8060b1ee086588ef0d09290460fde1ac51abfb662b9"
+TWO_AGENTS = "27d9526fe56f724122be4a2976f9093b6248c1ce84d7662ae10f8f134dda8b0f"
 """Key of the validation set of the preset micro."""
 
 
