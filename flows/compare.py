@@ -22,7 +22,7 @@ from prefect.runtime import flow_run
 from prefect.states import Crashed, Pending
 from prefect.utilities.urls import url_for
 
-from envgen.errors import ChildError, RunDirectoryError
+from envgen.errors import ChildError, ConfigError, RunDirectoryError
 from envgen.processes import ended
 from flows.compare_parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
 from flows.curriculum import curriculum
@@ -39,7 +39,7 @@ from infra.runs.run_log import new_lines
 from infra.serving.pools import pool_for
 from policy.child import TAIL_LINES, start_child, stop_child
 from policy.devices import VISIBLE, device_blocks, share_of_cores
-from policy.grpo.launch import process_count
+from policy.grpo.launch import process_count, server_address
 from tasks.compare import earlier_failures, open_record, publish_comparison, run_each
 from tasks.design import check_engineer
 from tasks.run import log
@@ -77,6 +77,9 @@ def compare(
     spec, text = chosen_comparison(preset, name, options)
     directory, pool = Settings().run_directory(spec.name), pool_for(spec.base.name)
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
+    if jobs != 1 and any(server_address(each.trl) for each in spec.presets.values()):
+        one = "one curriculum at a time can train with a vLLM server, which has the weights of one policy"
+        raise ConfigError(f"--jobs: {one}; use --jobs 1, or trl.vllm_mode colocate")
     needed = max(map(gpus_needed, spec.presets.values()))
     blocks = deque(device_blocks(jobs or 1, needed) if pool is None else [])
     if pool is None:  # workers have other keys

@@ -63,6 +63,13 @@ def test_too_few_for_one_curriculum_are_refused_and_nothing_is_written(tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_vllm_server_has_the_weights_of_one_curriculum_at_a_time(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    with pytest.raises(ConfigError, match="--jobs: one curriculum at a time can train with a vLLM server"):
+        compare.fn("qwen3-4b-2plus6", "", ComparisonOptions(), 2)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_a_curriculum_needs_is_what_trains_or_what_answers():
     preset = load_preset("micro")
     assert gpus_needed(preset) == 1
