@@ -78,8 +78,8 @@ def compare(
     directory, pool = Settings().run_directory(spec.name), pool_for(spec.base.name)
     jobs = jobs or (1 if pool is None else None)  # on a pool the workers decide
     if jobs != 1 and any(server_address(each.trl) for each in spec.presets.values()):
-        one = "one curriculum at a time can train with a vLLM server, which has the weights of one policy"
-        raise ConfigError(f"--jobs: {one}; use --jobs 1, or trl.vllm_mode colocate")
+        problem = "one curriculum at a time can train with a vLLM server, which has the weights of one policy"
+        raise ConfigError(f"--jobs: {problem}; use --jobs 1, or trl.vllm_mode colocate")
     needed = max(map(gpus_needed, spec.presets.values()))
     blocks = deque(device_blocks(jobs or 1, needed) if pool is None else [])
     if pool is None:  # workers have other keys
