@@ -19,8 +19,9 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+import numpy as np
 from pydantic import BaseModel, Field, create_model, model_validator
 
 from envgen.environment import Instance
@@ -39,6 +40,27 @@ MAX_REDRAWS = 500
 """Draws until a question has an answer and the labels that it shall have."""
 
 
+class Puzzle:
+    """An allowed generator of the library.
+
+    `config`: its settings. `fixed`: further fields of the library's config. `brief`: the question without
+    explanations, of metadata and question, for a policy that was taught it. `identity`: what makes puzzles in
+    other words the same, of metadata; None: equal words do. `equal`: whether an answer equals the reference,
+    where the scorer of the library is too kind.
+    """
+
+    def __init__(
+        self,
+        brief: Callable[[dict[str, Any], str], str],
+        identity: Callable[[dict[str, Any]], str] | None = None,
+        equal: Callable[[str, str], bool] | None = None,
+        fixed: Mapping[str, int] = {},
+        **settings: Any,
+    ) -> None:
+        self.brief, self.identity, self.equal, self.fixed = brief, identity, equal, fixed
+        self.config: type[BaseModel] = create_model("Config", **settings)
+
+
 def _setting(low: float, high: float, default: float, description: str, fields: str, kind: type = int) -> Any:
     """Return the type and the field of a number; every combination within low and high was tried.
 
@@ -48,25 +70,11 @@ def _setting(low: float, high: float, default: float, description: str, fields: 
     return kind, Field(default, ge=low, le=high, description=description, json_schema_extra=extra)
 
 
-class Puzzle(NamedTuple):
-    """An allowed generator of the library."""
-
-    config: type[BaseModel]
-    """Its settings."""
-    brief: Callable[[dict[str, Any], str], str]
-    """The question without explanations, of metadata and question, for a policy that was taught it."""
-    fixed: dict[str, int] = {}
-    """Further fields of the generator's config."""
-    identity: Callable[[dict[str, Any]], str] | None = None
-    """What makes puzzles in other words the same, of metadata; None: equal words do."""
-    equal: Callable[[str, str], bool] | None = None
-    """Whether an answer equals the reference, where the scorer of the library is too kind."""
-
-
 def _equal_numbers(answer: str, reference: str) -> bool:
     try:
-        lists = [json.loads(text.replace("'", '"')) for text in (answer, reference)]
-        first, second = ([float(number) for number in numbers] for numbers in lists)
+        first, second = (
+            [float(number) for number in json.loads(text.replace("'", '"'))] for text in (answer, reference)
+        )
         return first == second
     except (ValueError, TypeError):
         return False
@@ -79,11 +87,9 @@ def _signed_terms(metadata: dict[str, Any]) -> str:
 
 def _grid(metadata: dict[str, Any]) -> str:
     """Return the least of the eight rotations and reflections."""
-    grid, images = [list(row) for row in metadata["matrix"]], []
-    for _ in range(4):
-        grid = [list(row) for row in zip(*grid[::-1], strict=True)]
-        images += ["/".join(map("".join, grid)), "/".join("".join(row[::-1]) for row in grid)]
-    return min(images)
+    grid = np.array([list(row) for row in metadata["matrix"]])
+    images = [np.rot90(side, turns) for side in (grid, grid.T) for turns in range(4)]
+    return min("/".join(map("".join, image)) for image in images)
 
 
 def _rows(matrix: list[list[Any]]) -> str:
@@ -94,58 +100,51 @@ _INFEASIBLE = Label(name="infeasible", condition="there is no path", absent="whe
 _TERMS = ("the number of terms", "min_terms max_terms")
 _DIGITS = _setting(1, 6, 2, "the digits of each number", "min_digits max_digits")
 _SIDE = ("the rows and columns", "min_rows max_rows min_cols max_cols")
-_NO_PATH = "the share of the questions without any path"
 GENERATORS = {
     "chain_sum": Puzzle(
-        create_model("Config", terms=_setting(2, 6, 2, *_TERMS), digits=_DIGITS),
         lambda metadata, _: f"{metadata['expression']} =",
-        identity=_signed_terms,
+        _signed_terms,
+        terms=_setting(2, 6, 2, *_TERMS),
+        digits=_DIGITS,
     ),
     "products": Puzzle(
-        create_model("Config", terms=_setting(2, 4, 2, *_TERMS), digits=_DIGITS),
         lambda metadata, _: f"{metadata['expression']} =",
-        identity=lambda metadata: " ".join(sorted(metadata["expression"].split(" * "))),
+        lambda metadata: " ".join(sorted(metadata["expression"].split(" * "))),
+        terms=_setting(2, 4, 2, *_TERMS),
+        digits=_DIGITS,
     ),
     "number_sorting": Puzzle(
-        create_model("Config", numbers=_setting(3, 10, 5, "the numbers to sort", "min_numbers max_numbers")),
         lambda metadata, _: f"sort {metadata['direction']} {' '.join(metadata['original_numbers'])} =",
-        fixed={"min_decimals": 0, "max_decimals": 0},
         equal=_equal_numbers,  # the library accepts each number that is off by 1 at most
+        fixed={"min_decimals": 0, "max_decimals": 0},
+        numbers=_setting(3, 10, 5, "the numbers to sort", "min_numbers max_numbers"),
     ),
     "spell_backward": Puzzle(
-        create_model(
-            "Config", letters=_setting(3, 10, 5, "the letters of the word", "min_word_len max_word_len")
-        ),
         lambda metadata, _: f"{metadata['word']} backward =",
         # The library accepts a right beginning with anything after it.
         equal=lambda answer, reference: answer.lower() == reference.lower(),
+        letters=_setting(3, 10, 5, "the letters of the word", "min_word_len max_word_len"),
     ),
     "ab": Puzzle(
-        create_model("Config", tokens=_setting(3, 20, 6, "the tokens of the program", "length")),
         lambda _, question: f"rewrite {question.split('program:')[1].split('Return')[0].strip()} =",
+        tokens=_setting(3, 20, 6, "the tokens of the program", "length"),
     ),
     "rotate_matrix": Puzzle(
-        create_model(
-            "Config",
-            side=_setting(2, 6, 3, _SIDE[0], "min_n max_n"),
-            rotations=_setting(1, 15, 3, "the most quarter turns", "max_rotations"),
-        ),
         lambda metadata, _: f"rotate {metadata['num_rotations']}\n{_rows(metadata['matrix'])}\n=",
         fixed={"min_rotations": 1},
+        side=_setting(2, 6, 3, _SIDE[0], "min_n max_n"),
+        rotations=_setting(1, 15, 3, "the most quarter turns", "max_rotations"),
     ),
     "mini_sudoku": Puzzle(
-        create_model("Config", empty=_setting(2, 12, 6, "the cells to fill in", "min_empty max_empty")),
         lambda metadata, _: f"sudoku\n{_rows(metadata['puzzle'])}\n=".replace("0", "_"),
+        empty=_setting(2, 12, 6, "the cells to fill in", "min_empty max_empty"),
     ),
     "shortest_path": Puzzle(
-        create_model(
-            "Config",
-            side=_setting(3, 10, 4, *_SIDE),
-            blocked=_setting(0.1, 0.45, 0.25, "the share of blocked cells", "p_blocked", float),
-            infeasible_ratio=_setting(0, 1, 0, _NO_PATH, "", float),
-        ),
         lambda metadata, _: f"path\n{_rows(metadata['matrix'])}\n=",
-        identity=_grid,
+        _grid,
+        side=_setting(3, 10, 4, *_SIDE),
+        blocked=_setting(0.1, 0.45, 0.25, "the share of blocked cells", "p_blocked", float),
+        infeasible_ratio=_setting(0, 1, 0, "the share of the questions without any path", "", float),
     ),
 }
 
@@ -173,11 +172,6 @@ class PuzzleStratum(Frozen):
         labelled = (k.model_copy(update=label) if k.name == "infeasible_ratio" else k for k in knobs)
         return Stratum(name=self.name, knobs=tuple(labelled))
 
-    @property
-    def constants(self) -> dict[str, float]:
-        """Settings with a number."""
-        return {name: value for name, value in self.settings.items() if not isinstance(value, tuple)}
-
 
 class Options(Frozen):
     """Options of `reasoning-gym`."""
@@ -188,7 +182,10 @@ class Options(Frozen):
 
     def worker(self) -> Worker:
         """Return the process that loads reasoning-gym."""
-        strata = {part.name: (part.generator, part.constants) for part in self.strata}
+        strata = {
+            part.name: (part.generator, {k: v for k, v in part.settings.items() if not isinstance(v, tuple)})
+            for part in self.strata
+        }
         return Worker("reasoning-gym", "envgen.reasoning_gym:Puzzles", {"strata": strata}, self.limits)
 
 
@@ -227,13 +224,12 @@ class Puzzles:
 
     def generate(self, stratum: str, knobs: Mapping[str, float], seed: int) -> dict[str, Any]:
         """Return the question of a seed; labels that no setting asks for are left to chance."""
-        name, asked = self._strata[stratum][0], {**self._strata[stratum][1], **knobs}
-        puzzle = GENERATORS[name]
-        fields, values = {**puzzle.fixed}, puzzle.config(**asked).model_dump()
-        for key, field in puzzle.config.model_fields.items():
-            extra: Any = field.json_schema_extra
-            fields |= dict.fromkeys(extra["fields"].split(), values[key])
-        infeasible = asked.get("infeasible_ratio")
+        name, constants = self._strata[stratum]
+        puzzle, asked = GENERATORS[name], {**constants, **knobs}
+        fields, infeasible = {**puzzle.fixed}, asked.get("infeasible_ratio")
+        for key, value in puzzle.config(**asked):
+            extra: Any = puzzle.config.model_fields[key].json_schema_extra
+            fields |= dict.fromkeys(extra["fields"].split(), value)
         dataset = _dataset(name, tuple(sorted(fields.items())))
         for index in range(seed, seed + MAX_REDRAWS):
             item = dataset[index]
@@ -257,12 +253,11 @@ class Puzzles:
 
     def score(self, entry: Mapping[str, Any], answer: str) -> float:
         """Return the score of the library, at most `ALMOST` where its scorer is too kind."""
-        name = entry["generator"]
+        equal = GENERATORS[entry["generator"]].equal
         try:
-            score = float(_dataset(name, ()).score_answer(answer, entry))
+            score = float(_dataset(entry["generator"], ()).score_answer(answer, entry))
         except RecursionError:  # nested brackets: a wrong answer, no fault of the scorer
             return 0.0
-        equal = GENERATORS[name].equal
         return score if equal is None or equal(answer, entry["answer"]) else min(score, ALMOST)
 
 
