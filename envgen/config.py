@@ -2,9 +2,9 @@
 
 from typing import Any, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_serializer, model_validator
+from pydantic import ConfigDict, Field, model_serializer, model_validator
 
-from envgen.errors import describe_validation_error
+from envgen.errors import naming
 from envgen.frozen import Frozen
 
 SUM_TOLERANCE = 1e-6
@@ -57,10 +57,8 @@ class EnvConfig(Frozen):
         for name, part in parts.items():
             if str(name) in strata:
                 raise ValueError(f"{key}.{name}: stands twice, as a number and as a text; remove one of them")
-            try:
+            with naming(f"{key}.{name}", ValueError):
                 strata[str(name)] = Part.model_validate(part)
-            except ValidationError as error:
-                raise ValueError(describe_validation_error(error, f"{key}.{name}")) from None
         return {"strata": strata, "key": key}
 
     @model_validator(mode="after")

@@ -1,9 +1,10 @@
 """Data sets of instances as Parquet, with an explicit schema and their origin in the file's metadata."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,6 @@ from envgen.files import atomic_path, canonical_json
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row, instance_schema
 
-T = TypeVar("T")
 _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files; undecodable text is a ValueError."""
 
@@ -57,7 +57,8 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def environment_of(path: Path) -> EnvironmentSpec:
     """The environment of a file's instances; DataError if the file is missing or damaged, or names none."""
-    stored = _opened(path, lambda file: file.schema_arrow.metadata or {}).get(_ENVIRONMENT)
+    with _opened(path) as file:
+        stored = (file.schema_arrow.metadata or {}).get(_ENVIRONMENT)
     try:
         spec = USUAL if stored is None else EnvironmentSpec.model_validate_json(stored)
         spec.load()
@@ -79,18 +80,15 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     DataError names the file and the first column that does not fit.
     """
 
-    def columns_of(file: pq.ParquetFile) -> pa.Table:
+    with _opened(path) as file:
         names = file.schema_arrow.names
-        for field in schema:
-            if field.name not in names:
-                raise DataError(f"{path}: column {field.name!r} is missing; found {excerpt(names)}")
-            if names.count(field.name) > 1:
-                raise DataError(f"{path}: column {field.name!r} stands twice; rename or remove one of them")
-        table = file.read(schema.names)
+        for name in schema.names:
+            if name not in names:
+                raise DataError(f"{path}: column {name!r} is missing; found {excerpt(names)}")
+            if names.count(name) > 1:
+                raise DataError(f"{path}: column {name!r} stands twice; rename or remove one of them")
+        table, columns = file.read(schema.names), []
         table.validate(full=True)
-        return table
-
-    table, columns = _opened(path, columns_of), []
     for field in schema:
         try:
             columns.append(table.select([field.name]).cast(pa.schema([field])).column(0))
@@ -99,12 +97,11 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _opened(path: Path, read: Callable[[pq.ParquetFile], T]) -> T:
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return read(file)
-    except DataError:
-        raise
+            yield file
     except FileNotFoundError:
         remedy = "check the path, or make it with 'envwright mapf generate'"
         raise DataError(f"{path}: no such file; {remedy}") from None

@@ -3,6 +3,8 @@
 A message says what is wrong, what was got, and what to do about it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -76,12 +78,19 @@ def describe_validation_error(error: Exception, source: str) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
+def naming(source: str, kind: type[Exception] = DataError) -> Iterator[None]:
+    """Raise what a value that does not fit raises inside as `kind`, which names source, field and value."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise kind(describe_validation_error(error, source)) from None
+
+
 def validated(model: type[Model], value: Any, source: str, context: Any = None) -> Model:
     """Return a value as a pydantic model; ConfigError names `source`, field and value."""
-    try:
+    with naming(source, ConfigError):
         return model.model_validate(value, context=context)
-    except ValidationError as error:
-        raise ConfigError(describe_validation_error(error, source)) from None
 
 
 def install(extra: str) -> str:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,8 +35,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        problem = "is a device or a pipe, which a file would replace"
-        raise DataError(f"{path}: {problem}; choose the path of a file")
+        raise DataError(
+            f"{path}: is a device or a pipe, which a file would replace; choose the path of a file"
+        )
     if path.is_symlink():
         path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,21 +69,13 @@ def sweep(directory: Path, pattern: str = "**/*") -> None:
 
     The process of such a file is one of this machine, so call it where no other machine writes.
     """
+    import psutil
+
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
-        process = path.stem.rpartition(".")[2]
-        if path.name.startswith(".") and process.isdecimal() and not _lives(int(process)):
+        writer = re.fullmatch(r"\..*\.([0-9]{1,9})", path.stem)
+        if writer and not psutil.pid_exists(int(writer[1])):
             with suppress(OSError):
                 path.unlink()
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it belongs to another user
-        pass
-    return True
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
@@ -121,25 +113,26 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         # Not splitlines(): it also splits at U+2028, which may stand inside a JSON string.
         while line := file.readline(TEXT_LIMIT + 1):
             number += 1
+            place = f"{path}: line {number}"
             if len(line) > TEXT_LIMIT:
                 limit = f"has more than {TEXT_LIMIT:,} characters"
-                raise DataError(f"{path}: line {number}: {limit}; break the file into shorter lines")
+                raise DataError(f"{place}: {limit}; break the file into shorter lines")
+            if not line.strip():
+                continue
             try:
-                value = json.loads(line, object_pairs_hook=unique_keys) if line.strip() else None
+                value = json.loads(line, object_pairs_hook=unique_keys)
             except (ValueError, RecursionError) as error:
-                expected = "one problem or answer a line is expected"
-                raise DataError(f"{path}: line {number}: not JSON ({error}); {expected}") from None
-            if line.strip():
-                yield number, value
+                raise DataError(f"{place}: not JSON ({error}); expected a JSON object a line") from None
+            yield number, value
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; ValueError for a repeated key, of which json would keep the last."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        names = Counter(name for name, _ in pairs)
-        repeated = next(name for name, count in names.items() if count > 1)
-        raise ValueError(f"the key {excerpt(repeated)} stands twice")
+    value: dict[str, Any] = {}
+    for name, part in pairs:
+        if name in value:
+            raise ValueError(f"the key {excerpt(name)} stands twice")
+        value[name] = part
     return value
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from envgen.environment import Environment
-from envgen.errors import ConfigError, describe_validation_error, validated
+from envgen.errors import ConfigError, naming, validated
 from envgen.files import canonical_json
 from envgen.frozen import Frozen
 
@@ -107,10 +107,8 @@ class EnvironmentSpec(Frozen, use_attribute_docstrings=True):
 @lru_cache(maxsize=32)
 def _load(name: str, options: str) -> Environment:
     kind = ENVIRONMENTS.load(name)
-    try:
+    with naming("environment.options", ConfigError):
         environment = kind(kind.Options.model_validate_json(options))
-    except ValueError as error:
-        raise ConfigError(describe_validation_error(error, "environment.options")) from None
     if missing := [field for field in ("name", "version", "space") if not hasattr(environment, field)]:
         raise ConfigError(
             f"environment.name: {name!r} has no {' and no '.join(missing)}; set it in its class"

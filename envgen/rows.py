@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from envgen.environment import Environment
-from envgen.errors import DataError, describe_validation_error
+from envgen.errors import naming
 
 _IDENTITY = (
     pa.field("id", pa.string(), nullable=False),
@@ -52,10 +52,10 @@ def model_row(value: BaseModel) -> dict[str, Any]:
 def model_of(model: type[BaseModel], row: Mapping[str, Any], where: str) -> Any:
     """Return the value of a row; DataError names `where`, field and value."""
     fields = {name: row[name] for name in model.model_fields}
-    try:
-        return model.model_validate(fields | {name: json.loads(row[name]) for name in _json_fields(model)})
-    except (ValueError, TypeError) as error:
-        raise DataError(describe_validation_error(error, where)) from None
+    with naming(where):
+        return model.model_validate(
+            fields | {name: json.loads(row[name] or "") for name in _json_fields(model)}
+        )
 
 
 @cache

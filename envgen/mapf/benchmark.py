@@ -15,10 +15,9 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from envgen.dataset import read_dataset, read_table
-from envgen.errors import DataError
+from envgen.errors import DataError, naming
 from envgen.mapf.board_text import from_text
 from envgen.mapf.problem import Instance, Problem, identity
-from envgen.mapf.problem_files import parsed
 from envgen.mapf.solver.solve import solve_many
 from envgen.suites import Item
 
@@ -73,8 +72,10 @@ def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
 
     Each row comes with the place that messages name. DataError for a row that is wrong or has no plan.
     """
-    read = [(where, *parsed(_row, value, where)) for where, value in rows]
-    items: list[Item] = []
+    read, items = [], list[Item]()
+    for where, value in rows:
+        with naming(where):
+            read.append((where, *_row(value)))
     solutions = solve_many([problem for _, _, problem in read])
     for (where, row, problem), solution in zip(read, solutions, strict=True):
         if solution is None:

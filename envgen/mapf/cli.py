@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 
-from envgen.errors import ConfigError, DataError, validated
+from envgen.errors import ConfigError, DataError, naming, validated
 from envgen.files import read_json_lines, read_text, write_text
 from envgen.mapf.prompts import PromptStyle
 from envgen.terminal import console, say
@@ -56,10 +56,8 @@ def generate(
     ascending = dict(sorted(wanted.strata.items(), key=lambda item: (len(item[0]), item[0])))
     wanted = wanted.model_copy(update={"strata": ascending})
     boards = MapfFrozenLake(validated(Options, {"agents": agents, "map_sizes": [*ascending]}, str(config)))
-    try:
+    with naming(str(config), ConfigError):
         boards.space.check(wanted)
-    except ValueError as error:
-        raise ConfigError(f"{config}: {error}") from None
     instances, report = sample(boards, wanted, count, Source(seed), boards.reserved(), console.print)
     origin = {"config": wanted, "seed": seed, "agents": agents, "report": report}
     write_dataset(output, instances, style, origin)
@@ -112,7 +110,7 @@ def verify(
     Example: `envwright mapf verify data.parquet completions.jsonl`
     """
     from envgen.estimates import wilson
-    from envgen.mapf.problem_files import parsed, read_instances
+    from envgen.mapf.problem_files import read_instances
     from envgen.mapf.verifier import verify as verdict_on
 
     stored = read_instances(data)
@@ -123,7 +121,8 @@ def verify(
     lines, verdicts = [], []
     for number, value in read_json_lines(completions):
         where = f"{completions}: line {number}"
-        answer = parsed(Answer.model_validate, value, where)
+        with naming(where):
+            answer = Answer.model_validate(value)
         if answer.id not in instances:
             raise DataError(f"{where}: id {answer.id!r} is not in {data}")
         verdict = verdict_on(instances[answer.id], answer.completion)

@@ -1,28 +1,27 @@
 """Read problems from files, and write their solutions as JSON lines."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from envgen.dataset import environment_of, read_dataset
-from envgen.errors import DataError, describe_validation_error, excerpt
+from envgen.errors import DataError, excerpt, naming
 from envgen.files import read_json_lines
 from envgen.mapf.problem import Instance, Problem, Solution, moves_of
 from envgen.mapf.solver.solve import solve_many
 from envgen.registry import DEFAULT
 
-T = TypeVar("T")
-
 
 def read_problems(path: Path) -> list[Problem]:
     """Return the problems of a data set (`.parquet`) or of JSON lines, at least one; DataError names line and
     field."""
+    problems: list[Problem] = []
     if path.suffix == ".parquet":
-        problems = [instance.problem for instance in _read_boards(path)]
-    else:
-        lines = read_json_lines(path)
-        problems = [parsed(_problem, value, f"{path}: line {number}") for number, value in lines]
+        problems += [instance.problem for instance in _read_boards(path)]
+    for number, value in read_json_lines(path) if path.suffix != ".parquet" else ():
+        with naming(f"{path}: line {number}"):
+            problems.append(Problem.model_validate_json(json.dumps(value)))
     if not problems:
         raise DataError(f"{path}: holds no problem")
     return problems
@@ -56,20 +55,6 @@ def solution_line(problem: Problem, solution: Solution | None) -> dict[str, Any]
         return {"id": problem.id, "solvable": False}
     costs = solution.model_dump(include={"sum_of_costs", "makespan", "wait_required"})
     return {"id": problem.id, "solvable": True, **costs, "plan": [moves_of(path) for path in solution.plan]}
-
-
-def parsed(parse: Callable[[Any], T], value: Any, source: str) -> T:
-    """Return `parse(value)`; DataError names the source of a value that is no problem."""
-    try:
-        return parse(value)
-    except RecursionError:
-        raise DataError(f"{source}: lists or objects are nested too deep; expected a problem") from None
-    except ValueError as error:
-        raise DataError(describe_validation_error(error, source)) from None
-
-
-def _problem(value: Any) -> Problem:
-    return Problem.model_validate_json(json.dumps(value))
 
 
 def _read_boards(path: Path) -> list[Instance]:

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from envgen.errors import describe_validation_error
+from envgen.errors import naming
 from envgen.space import Knob, Stratum
 
 
@@ -139,10 +139,8 @@ def knobs_of(config: type[BaseModel], fields: Mapping[str, Any], where: str) -> 
         description = config.model_fields[field].description or f"`{field}` of the generator"
         step = 1.0 if whole else (high - low) / 10
         knobs.append(Knob(name=field, low=low, high=high, step=step, whole=whole, description=description))
-    try:
+    with naming(where, ValueError):
         config(**{field: value[0] if _is_range(value) else value for field, value in fields.items()})
-    except ValidationError as error:
-        raise ValueError(describe_validation_error(error, where)) from None
     return tuple(knobs)
 
 
