@@ -1,6 +1,7 @@
 """Failure breakdown: what a policy got right and wrong, counted per stratum, with intervals."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import not_
 from typing import NamedTuple, Self
@@ -67,9 +68,8 @@ class Counts(Labelled):
     @model_validator(mode="after")
     def _add_up(self) -> Self:
         if self.optimal > self.valid or self.valid + sum(self.failures.values()) != self.n:
-            counts = (
-                f"{self.valid} valid, {self.optimal} of them optimal, {sum(self.failures.values())} failures"
-            )
+            failures = f"{sum(self.failures.values())} failures"
+            counts = f"{self.valid} valid, {self.optimal} of them optimal, {failures}"
             raise ValueError(f"{counts}: do not make {self.n} answers")
         for label, has in self.labels.items():
             if has.valid > min(has.n, self.valid) or self.valid - has.valid > self.n - has.n:
@@ -90,14 +90,11 @@ class Counts(Labelled):
     @property
     def pass_rate(self) -> Rate | None:
         """pass@k: share of instances with at least one valid answer of k; None with one answer each."""
-        if self.solved is None:
-            return None
-        parts = self.parts or (self,)
-        return wilson([part.solved or 0 for part in parts], [part.instances for part in parts])
+        return None if self.solved is None else self._rate("solved")
 
     def _rate(self, name: str) -> Rate:
         parts = self.parts or (self,)
-        successes = [getattr(part, name) / part.samples for part in parts]
+        successes = [getattr(part, name) / (1 if name == "solved" else part.samples) for part in parts]
         spread = [part.spread.get(name, 0.0) for part in parts]
         return wilson(successes, [part.instances for part in parts], spread)
 
@@ -122,21 +119,15 @@ class Breakdown(Frozen):
     def overall(self) -> Counts:
         """All strata together."""
         parts = tuple(self.strata.values())
-        failures = dict.fromkeys(category for part in parts for category in part.failures)
-
-        def labelled(name: str) -> Labelled:
-            counts = [part.labels[name] for part in parts]
-            n, valid = sum(c.n for c in counts), sum(c.valid for c in counts)
-            return Labelled(n=n, valid=valid, samples=parts[0].samples)
-
+        labels, failures = _common([part.labels for part in parts]), Counter[str]()
+        for part in parts:
+            failures.update(part.failures)
         return Counts(
             parts=parts,
-            samples=parts[0].samples,
-            n=sum(part.n for part in parts),
-            valid=sum(part.valid for part in parts),
+            **_totals(parts),
             optimal=sum(part.optimal for part in parts),
-            failures={name: sum(part.failures.get(name, 0) for part in parts) for name in failures},
-            labels={name: labelled(name) for name in _common([part.labels for part in parts])},
+            failures=failures,
+            labels={name: Labelled(**_totals([part.labels[name] for part in parts])) for name in labels},
             terms=_means([(part.terms, part.n) for part in parts]),
             measures=_means([(part.measures, part.valid) for part in parts]),
             truncated=_sum(part.truncated for part in parts),
@@ -178,14 +169,10 @@ def count_verdicts(space: Space, answers: Iterable[Judged], samples: int = 1) ->
 
 
 def _counts(space: Space, answers: list[Judged], samples: int) -> Counts:
-    verdicts = [answer.verdict for answer in answers]
-    terms = [verdict.terms for verdict in verdicts]
-    valid = [answer.measures for answer in answers if answer.verdict.valid]
-
-    def labelled(name: str) -> Labelled:
+    verdicts, labels = [answer.verdict for answer in answers], dict[str, Labelled]()
+    for name in (knob.label.name for knob in space.asked if knob.label):
         has = [answer.verdict.valid for answer in answers if name in answer.labels]
-        return Labelled(n=len(has), valid=sum(has), samples=samples)
-
+        labels[name] = Labelled(n=len(has), valid=sum(has), samples=samples)
     flags = np.array([[v.valid, v.optimal] for v in verdicts]).reshape(-1, samples, 2)
     spread = flags.var(axis=1).sum(axis=0)  # the variance of flags is p (1 - p)
     return Counts(
@@ -194,14 +181,19 @@ def _counts(space: Space, answers: list[Judged], samples: int) -> Counts:
         valid=sum(verdict.valid for verdict in verdicts),
         optimal=sum(verdict.optimal for verdict in verdicts),
         failures={name: sum(verdict.category == name for verdict in verdicts) for name in space.categories},
-        labels={knob.label.name: labelled(knob.label.name) for knob in space.asked if knob.label},
+        labels=labels,
         # fsum: the same whatever the order of the answers.
-        terms={name: math.fsum(values[name] for values in terms) / len(terms) for name in space.terms},
-        measures=_means([(measures, 1) for measures in valid]),
+        terms={name: math.fsum(v.terms[name] for v in verdicts) / len(verdicts) for name in space.terms},
+        measures=_means([(answer.measures, answer.verdict.valid) for answer in answers]),
         truncated=_sum(answer.truncated for answer in answers),
         solved=int(flags[:, :, 0].any(axis=1).sum()) if samples > 1 else None,
         spread=dict(zip(("valid", "optimal"), spread.tolist(), strict=True)) if samples > 1 else {},
     )
+
+
+def _totals(parts: Sequence[Labelled]) -> dict[str, int]:
+    samples = parts[0].samples
+    return {"n": sum(p.n for p in parts), "valid": sum(p.valid for p in parts), "samples": samples}
 
 
 def _common(mappings: Sequence[Mapping[str, object]]) -> list[str]:
@@ -213,12 +205,14 @@ def _common(mappings: Sequence[Mapping[str, object]]) -> list[str]:
 def _means(weighted: list[tuple[dict[str, float], int]]) -> dict[str, float]:
     """The means of what all parts with a weight know; none without weight."""
     parts = [(values, weight) for values, weight in weighted if weight]
-    whole = sum(weight for _, weight in parts)
-    names = _common([values for values, _ in parts])
-    return {name: math.fsum(values[name] * weight for values, weight in parts) / whole for name in names}
+    return {
+        name: math.fsum(values[name] * weight for values, weight in parts)
+        / sum(weight for _, weight in parts)
+        for name in _common([values for values, _ in parts])
+    }
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum of counts; None if one of them is unknown."""
     values = list(counts)
-    return None if None in values else sum(count or 0 for count in values)
+    return None if None in values else sum(filter(None, values))

@@ -103,8 +103,7 @@ class Environment:
     def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
         """Return one instance, with all randomness from `rng`.
 
-        `knobs` belong to this instance: a knob of a label is 1 if the instance shall have the label, else
-        0. Instances with other labels, or drawn before, are thrown away.
+        A knob of a label is 1 if the instance shall have it, else 0; instances with others are thrown away.
         """
         raise NotImplementedError
 
@@ -170,18 +169,17 @@ class Environment:
         ConfigError if one of these has a reference that is not valid.
         """
         rng = np.random.default_rng(0)
-        ends = [
-            (stratum.name, {knob.name: (knob.low, knob.high)[end] for knob in stratum.knobs})
+        instances = [
+            self._generate_one(stratum.name, {knob.name: getattr(knob, end) for knob in stratum.knobs}, rng)
             for stratum in self.space.strata
-            for end in (0, 1)
+            for end in ("low", "high")
+            for _ in range(10)
         ]
-        instances = [self._generate_one(*end, rng) for end in ends for _ in range(10)]
-        wrong = wrong_reference(self, instances)
-        if wrong and self.reference(wrong[0]):
-            (instance, verdict), label = wrong, self.space.label(wrong[0].stratum)
-            texts = f"{excerpt(self.reference(instance))} of {excerpt(self.prompt(instance, style))}"
-            problem = f"the reference {texts} is not valid: {verdict.detail}"
-            raise ConfigError(f"{self.name}: {label}: {problem}; mend generator or scorer")
+        instance, verdict = wrong_reference(self, instances) or (None, None)
+        if instance and (reference := self.reference(instance)):
+            texts = f"{excerpt(reference)} of {excerpt(self.prompt(instance, style))}"
+            problem = f"{self.space.label(instance.stratum)}: the reference {texts} is not valid"
+            raise ConfigError(f"{self.name}: {problem}: {verdict.detail}; mend generator or scorer")
         return max((self.prompt(instance, style) for instance in instances), key=len)
 
     def judge(self, instances: Sequence[Any], completions: Sequence[str]) -> list[Any]:
@@ -206,9 +204,8 @@ def _spread(
 ) -> list[dict[str, float]]:
     """Return the knobs of `count` instances: labels and whole numbers with exact counts, and independent.
 
-    By systematic sampling with a random start a higher value goes to every combination of the knobs before
-    it in proportion, so that a combination has at most one instance more or less than its share. Instances
-    with the labels come first, then those with smaller numbers.
+    Systematic sampling with a random start gives a higher value to each combination of the knobs before it in
+    proportion. Instances with the labels come first, then those with smaller numbers.
     """
     rows: list[dict[str, float]] = [{} for _ in range(count)]
     labels = {knob.name for knob in knobs if knob.label}
@@ -225,10 +222,8 @@ def _spread(
 def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple[Any, Any] | None:
     """Return the first instance without a valid reference, and the verdict on what it has."""
     references = [environment.reference(instance) for instance in instances]
-    verdicts = environment.judge(instances, references)
-    answered = zip(instances, references, verdicts, strict=True)
-    wrong = ((instance, verdict) for instance, text, verdict in answered if not (text and verdict.valid))
-    return next(wrong, None)
+    answered = zip(instances, references, environment.judge(instances, references), strict=True)
+    return next(((instance, v) for instance, text, v in answered if not (text and v.valid)), None)
 
 
 class FaultCount:
@@ -238,15 +233,14 @@ class FaultCount:
     """
 
     def __init__(self, space: Space) -> None:
-        self._category, self._faults, self._answers, self._detail = space.fault, 0, 0, ""
+        self._category, self._details, self._answers = space.fault, list[str](), 0
 
     def add(self, verdicts: Sequence[Any], *, last: bool = False) -> None:
         """Count verdicts; DataError if too many completions so far had none. `last`: no more will follow."""
-        faults = [verdict for verdict in verdicts if self._category and verdict.category == self._category]
-        self._answers, self._faults = self._answers + len(verdicts), self._faults + len(faults)
-        self._detail = faults[-1].detail if faults else self._detail
-        if self._faults > FAULT_SHARE * (self._answers if last else max(self._answers, FAULT_ANSWERS)):
+        self._answers += len(verdicts)
+        self._details += [v.detail for v in verdicts if self._category and v.category == self._category]
+        if len(self._details) > FAULT_SHARE * (self._answers if last else max(self._answers, FAULT_ANSWERS)):
             raise DataError(
-                f"{self._faults} of {self._answers} answers could not be judged, "
-                f"more than {FAULT_SHARE:.0%}: {self._detail}; mend the scorer, then run the command again"
+                f"{len(self._details)} of {self._answers} answers could not be judged, more than "
+                f"{FAULT_SHARE:.0%}: {self._details[-1]}; mend the scorer, then run the command again"
             )

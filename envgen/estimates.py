@@ -7,7 +7,7 @@ the variance of the mean over S runs and n instances is Var(a) / S + Var(b + mea
 run the first part cannot be estimated: the interval covers other instances, not other runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,14 +131,21 @@ def difference_bounds(values: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray
     centre, pseudo = n * mean / (n + 2), 2 * n * mean**2 / (n + 2) + 1 / runs
     shared, whole = ((part + pseudo) / (n + 2) ** 2 for part in squares)
 
-    below, above = np.full_like(mean, -30.0), np.zeros_like(mean)
-    for _ in range(50):
-        middle = (below + above) / 2
-        outside = _reach(runs, 10**middle, among, shared, whole) < np.abs(centre)
-        below, above = np.where(outside, below, middle), np.where(outside, middle, above)
+    def excludes_zero(exponent: np.ndarray) -> np.ndarray:
+        return _reach(runs, 10**exponent, among, shared, whole) < np.abs(centre)
+
     reach = _reach(runs, ALPHA, among, shared, whole)
     low, high = np.maximum(centre - reach, -1), np.minimum(centre + reach, 1)
-    return mean, low, high, 10**above
+    return mean, low, high, 10 ** _least(excludes_zero, np.full_like(mean, -30.0), np.zeros_like(mean))
+
+
+def _least(passes: Callable[[Any], Any], below: Any, above: Any) -> np.ndarray:
+    """Return the least numbers that pass, by bisection; all greater ones pass, and `above` is taken to."""
+    for _ in range(50):
+        middle = (below + above) / 2
+        passed = passes(middle)
+        below, above = np.where(passed, below, middle), np.where(passed, middle, above)
+    return above
 
 
 def _reach(runs: int, level: Any, among: Any, shared: Any, whole: Any) -> np.ndarray:
@@ -233,10 +240,5 @@ def detectable(runs: int, instances: int, tests: int = 1, run_sd: float = 0.01) 
     shared = whole - residual if runs > 1 else whole
     level, upper = ALPHA / tests, 1 - (np.arange(500) + 0.5) / 500
     seen = among * chdtri(max(runs - 1, 1), upper) / max(runs - 1, 1)
-    reach = _reach(runs, level, seen, shared, whole)
-    below, above = 0.0, 100.0
-    for _ in range(50):
-        middle = (below + above) / 2
-        weak = ndtr((middle - reach) / np.sqrt(among + shared)).mean() < 0.8
-        below, above = (middle, above) if weak else (below, middle)
-    return above
+    reach, sd = _reach(runs, level, seen, shared, whole), np.sqrt(among + shared)
+    return float(_least(lambda size: ndtr((size - reach) / sd).mean() >= 0.8, 0.0, 100.0))
