@@ -1,9 +1,8 @@
 """The benchmark suite: 3,150 instances shaped as the public MAPF-FrozenLake benchmark, from our own sampler.
 
 Three wait subsets, each with 3 agents on map sizes 3 to 10, 4 agents on 4 to 10 and 5 agents on 5 to 10, 50
-instances a cell: 10 of each hole ratio from 0.1 to 0.5. The authors' instances are others (`solve_rows` reads
-those). All 3,150 differ up to symmetry and the order of agents, and no training or validation instance is one
-of them: see `suite_identities`. `tests/envgen/test_benchmark_suite.py` draws the suite again.
+instances a cell: 10 of each hole ratio from 0.1 to 0.5. All differ up to symmetry and the order of agents.
+The authors' instances are others: `solve_rows` reads them.
 """
 
 from collections.abc import Iterable
@@ -53,8 +52,7 @@ def item_of(instance: Instance, name: str = "", subset: str = EVERYTHING) -> Ite
 
 def load_suite() -> list[Item]:
     """Return the shipped suite."""
-    rows = zip(read_dataset(SUITE), _column("name"), _column("subset"), strict=True)
-    return [item_of(*row) for row in rows]
+    return [*map(item_of, read_dataset(SUITE), _column("name"), _column("subset"))]
 
 
 def read_items(path: Path) -> list[Item]:
@@ -63,8 +61,7 @@ def read_items(path: Path) -> list[Item]:
 
 
 def _column(name: str) -> list[str]:
-    schema = pa.schema([pa.field(name, pa.string(), nullable=False)])
-    return read_table(SUITE, schema).column(0).to_pylist()
+    return read_table(SUITE, pa.schema([(name, pa.string())])).column(0).to_pylist()
 
 
 def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
@@ -100,7 +97,5 @@ def suite_identities(agents: int) -> frozenset[str]:
 
     Training and validation must not see them.
     """
-    if agents not in AGENTS:
-        return frozenset()
-    rows = zip(_column("id"), _column("name"), strict=True)
+    rows = zip(_column("id"), _column("name"), strict=True) if agents in AGENTS else ()
     return frozenset(id for id, name in rows if f"/{agents}ag_" in name)

@@ -61,10 +61,8 @@ class MapfFrozenLake(Environment):
         """That of the largest board, without holes."""
         size, count = max(self.options.map_sizes), self.options.agents
         cells = [divmod(size * size - 1 - index, size) for index in range(2 * count)]
-        agents = tuple(
-            Agent(start=start, goal=goal) for start, goal in zip(cells[:count], cells[count:], strict=True)
-        )
-        return prompt(Problem(size=size, holes=(), agents=agents), PromptStyle(style))
+        agents = [Agent(start=cells[index], goal=cells[count + index]) for index in range(count)]
+        return prompt(Problem(size=size, holes=(), agents=tuple(agents)), PromptStyle(style))
 
     def judge_one(self, instance: Instance, answer: str) -> Verdict:
         """See `envgen.mapf.verifier`."""

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Self
 
+import numpy as np
 from pydantic import Field, StrictInt, model_validator
 
 from envgen.frozen import Frozen
@@ -22,12 +23,10 @@ MIN_AGENTS, MAX_AGENTS = 2, 5
 Cell = tuple[int, int]
 """(row, column), 0-indexed from the top left."""
 
-StrictCell = tuple[
-    Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)], Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]
-]
+_Index = Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]
+StrictCell = tuple[_Index, _Index]
 
 START_LETTERS, GOAL_LETTERS, FROZEN, HOLE = "SsABC", "Ggabc", "F", "H"
-
 
 MOVES = {"UP": (-1, 0), "DOWN": (1, 0), "LEFT": (0, -1), "RIGHT": (0, 1), "WAIT": (0, 0)}
 """Name of a move -> (row, column) displacement."""
@@ -64,10 +63,8 @@ class Problem(Frozen):
                 raise ValueError(f"a {name} is listed twice; give each a cell that no other {name} has")
             for cell in cells:
                 if max(cell) >= self.size:
-                    raise ValueError(
-                        f"{name} {cell} lies outside the {self.size}x{self.size} board; "
-                        f"rows and columns run from 0 to {self.size - 1}"
-                    )
+                    board, limits = f"the {self.size}x{self.size} board", f"run from 0 to {self.size - 1}"
+                    raise ValueError(f"{name} {cell} lies outside {board}; rows and columns {limits}")
                 if name != "hole" and cell in self.holes:
                     raise ValueError(f"{name} {cell} lies on a hole; move it to a frozen cell")
         return self
@@ -140,14 +137,11 @@ def to_text(problem: Problem) -> str:
     Starts are S s A B C and goals G g a b c for agents 0..4, F is frozen, H a hole. Where a start and a goal
     share a cell the start's letter is shown; the agent lines hold the truth.
     """
-    grid = [[FROZEN] * problem.size for _ in range(problem.size)]
-    for row, column in problem.holes:
-        grid[row][column] = HOLE
-    for index, agent in enumerate(problem.agents):
-        grid[agent.goal[0]][agent.goal[1]] = GOAL_LETTERS[index]
-    for index, agent in enumerate(problem.agents):
-        grid[agent.start[0]][agent.start[1]] = START_LETTERS[index]
-    lines = [" ".join(row) for row in grid]
+    letters = dict.fromkeys(problem.holes, HOLE)
+    letters |= {agent.goal: letter for agent, letter in zip(problem.agents, GOAL_LETTERS, strict=False)}
+    letters |= {agent.start: letter for agent, letter in zip(problem.agents, START_LETTERS, strict=False)}
+    cells = range(problem.size)
+    lines = [" ".join(letters.get((row, column), FROZEN) for column in cells) for row in cells]
     lines += [f"Agent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)]
     return "\n".join(lines)
 
@@ -172,10 +166,5 @@ def identity(problem: Problem) -> str:
 @cache
 def _symmetries(size: int) -> tuple[list[int], ...]:
     """Return the number of each cell's image under each of the 8 symmetries of the square."""
-    last = size - 1
-    cells = [divmod(cell, size) for cell in range(size * size)]
-    turned = [
-        [(abs(r - down), abs(c - right)) for r, c in cells] for down in (0, last) for right in (0, last)
-    ]
-    images = [image for grid in turned for image in (grid, [(c, r) for r, c in grid])]
-    return tuple([row * size + column for row, column in image] for image in images)
+    grid = np.arange(size * size).reshape(size, size)
+    return tuple(np.rot90(side, turns).ravel().tolist() for side in (grid, grid.T) for turns in range(4))

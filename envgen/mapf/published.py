@@ -7,21 +7,16 @@ from envgen.mapf import benchmark
 from envgen.suites import Benchmark, Published
 
 MODELS = {
-    "Qwen3-4B base": {"3 agents": "14.83 / 14.00", "4 agents": "3.43 / 3.05", "5 agents": "1.44 / 1.22"},
-    "Qwen3-4B + GRPO, random config": {
-        "3 agents": "40.42 / 26.08",
-        "4 agents": "26.67 / 16.10",
-        "5 agents": "15.11 / 9.11",
-    },
-    "Qwen3-4B + GRPO + engineer": {
-        "3 agents": "51.67 / 31.67",
-        "4 agents": "33.14 / 21.33",
-        "5 agents": "18.67 / 11.00",
-    },
-    "Kimi-K2.5": {"3 agents": "46.17 / 29.25", "4 agents": "26.95 / 17.90", "5 agents": "13.47 / 8.78"},
-    "GPT-5.4": {"3 agents": "32.50 / 20.58", "4 agents": "17.05 / 10.86", "5 agents": "9.11 / 6.00"},
-    "Grok-4.2": {"3 agents": "33.42 / 21.00", "4 agents": "23.43 / 15.33", "5 agents": "12.89 / 8.78"},
-    "Gemini-3.1-Pro": {"3 agents": "24.50 / 15.33", "4 agents": "12.95 / 10.10", "5 agents": "4.78 / 3.56"},
+    model: dict(zip(("3 agents", "4 agents", "5 agents"), rates, strict=True))
+    for model, rates in {
+        "Qwen3-4B base": ("14.83 / 14.00", "3.43 / 3.05", "1.44 / 1.22"),
+        "Qwen3-4B + GRPO, random config": ("40.42 / 26.08", "26.67 / 16.10", "15.11 / 9.11"),
+        "Qwen3-4B + GRPO + engineer": ("51.67 / 31.67", "33.14 / 21.33", "18.67 / 11.00"),
+        "Kimi-K2.5": ("46.17 / 29.25", "26.95 / 17.90", "13.47 / 8.78"),
+        "GPT-5.4": ("32.50 / 20.58", "17.05 / 10.86", "9.11 / 6.00"),
+        "Grok-4.2": ("33.42 / 21.00", "23.43 / 15.33", "12.89 / 8.78"),
+        "Gemini-3.1-Pro": ("24.50 / 15.33", "12.95 / 10.10", "4.78 / 3.56"),
+    }.items()
 }
 """Model -> number of agents -> valid and optimal rate over all map sizes and wait subsets.
 

@@ -1,12 +1,10 @@
 """Draw boards of one map size with exact counts of boards that need a wait and of boards that do not.
 
 Distribution: holes are uniform among all placements, starts uniform among ordered sets of free cells, goals
-likewise with no agent's goal on its own start; unsolvable boards are dropped. So every labelled board of a
-class (map size, agents, holes, wait or no wait) is equally likely to be drawn next. Boards whose canonical
-identity was drawn before, or is held out, are dropped too: a data set is a sample without replacement, in
-which a board that is its own image under a symmetry is rarer, as it has fewer labelled forms. Draws come in
-shards of fixed size, each seeded by (seed, stage, purpose, map size, agents, shard) and consumed in order:
-the k-th board of a class depends on nothing that was asked for before it.
+likewise with no agent's goal on its own start. Unsolvable boards are dropped, and those whose canonical
+identity was drawn before or is held out: a data set is a sample without replacement, in which a board that is
+its own image under a symmetry is rarer. Draws come in shards of fixed size, each seeded by (seed, stage,
+purpose, map size, agents, shard): the k-th board of a class depends on no request before it.
 """
 
 from collections.abc import Mapping
@@ -79,18 +77,15 @@ def draw_size(
             seen_before_block = len(seen)
     instances = boards[False] + boards[True]
     if len(instances) < count:
-        place = f"map size {size} with {agents} agents and {holes} holes"
-        raise ShortageError(
-            f"{place}: {_shortage(boards, wanted)} after {draws:,} draws; {REMEDY}", instances
+        short = " and ".join(
+            f"only {len(boards[waits])} of {wanted[waits]} distinct boards that need {need} wait"
+            for waits, need in ((False, "no"), (True, "a"))
+            if len(boards[waits]) < wanted[waits]
         )
-    report = {
-        "instances": count,
-        "wait_instances": with_wait,
-        "holes": holes,
-        "draws": last_used + 1,
-        "undecided": undecided,
-    }
-    return Sample(instances, report)
+        place = f"map size {size} with {agents} agents and {holes} holes"
+        raise ShortageError(f"{place}: {short} after {draws:,} draws; {REMEDY}", instances)
+    report = {"instances": count, "wait_instances": with_wait, "holes": holes}
+    return Sample(instances, {**report, "draws": last_used + 1, "undecided": undecided})
 
 
 def _batch_size(boards: dict[bool, list[Instance]], wanted: dict[bool, int], draws: int) -> int:
@@ -100,15 +95,6 @@ def _batch_size(boards: dict[bool, list[Instance]], wanted: dict[bool, int], dra
         likely = max((wanted[c] - len(boards[c])) / (max(1, len(boards[c])) / draws) for c in boards)
     size = max(MIN_BATCH, int(likely / MIN_BATCH + 1) * MIN_BATCH)
     return min(size, MAX_BATCH - draws % MAX_BATCH)
-
-
-def _shortage(boards: dict[bool, list[Instance]], wanted: dict[bool, int]) -> str:
-    needs = {False: "no wait", True: "a wait"}
-    return " and ".join(
-        f"only {len(boards[waits])} of {wanted[waits]} distinct boards that need {needs[waits]}"
-        for waits in boards
-        if len(boards[waits]) < wanted[waits]
-    )
 
 
 class DrawnBoards(NamedTuple):
@@ -132,11 +118,9 @@ def draw_boards(size: int, agents: int, holes: int, source: Source, first: int, 
     order, pick = np.concatenate(orders), np.concatenate(picks)
     moving = (pick != np.arange(agents)).all(axis=1)
     order, pick = order[moving], pick[moving]
-    starts = order[:, holes : holes + agents]
     goals = np.take_along_axis(order, pick + holes, axis=1)
-    boards = pack_cells(size, order[:, :holes], starts, goals)
-    numbers = first + np.flatnonzero(moving)
-    return DrawnBoards(boards, solve_boards(boards), numbers)
+    boards = pack_cells(size, order[:, :holes], order[:, holes : holes + agents], goals)
+    return DrawnBoards(boards, solve_boards(boards), first + np.flatnonzero(moving))
 
 
 @lru_cache(maxsize=2)
