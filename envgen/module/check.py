@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
 from envgen.environment import Instance, wrong_reference
 from envgen.errors import ConfigError, validated
 from envgen.module.environment import SCORER_FAILED, ModuleEnvironment, Options
-from envgen.space import Stratum
 
 ITEMS = 200
 """Instances drawn of each stratum, with its knobs in the middle of their ranges."""
@@ -68,38 +67,31 @@ def check_generator(file: Path) -> Iterator[Finding]:
 def _ends(environment: ModuleEnvironment) -> Finding:
     """Draw five instances at each combination of the ends of the knobs."""
     ends = [(s.name, corner) for s in environment.space.strata for corner in environment.corners(s)]
-    for name, corner in ends:
-        for seed in range(5):
-            environment.entry(name, corner, seed)
+    for end, seed in product(ends, range(5)):
+        environment.entry(*end, seed)
     return Finding("ends of the knobs", True, f"{len(ends)} combinations, 5 questions of each")
 
 
 def _draw(environment: ModuleEnvironment) -> Drawn:
     """Draw instances of all strata; of a whole knob at 1.5 half get 1, half 2, independently."""
-
-    def knobs(stratum: Stratum, seed: int) -> dict[str, float]:
-        return {
-            k.name: (k.low + k.high) / 2 + 0.5 * (k.whole and seed >> place & 1)
-            for place, k in enumerate(stratum.knobs)
-        }
-
-    return {
-        stratum.name: [environment.entry(stratum.name, knobs(stratum, seed), seed) for seed in range(ITEMS)]
-        for stratum in environment.space.strata
-    }
+    drawn = Drawn()
+    for stratum, seed in product(environment.space.strata, range(ITEMS)):
+        bits = [(knob, seed >> place & 1) for place, knob in enumerate(stratum.knobs)]
+        knobs = {knob.name: (knob.low + knob.high + (knob.whole and bit)) / 2 for knob, bit in bits}
+        drawn.setdefault(stratum.name, []).append(environment.entry(stratum.name, knobs, seed))
+    return drawn
 
 
 def _deterministic(
     environment: ModuleEnvironment, instances: list[Instance], again: Drawn, check: str
 ) -> Finding:
     for number, pair in enumerate(zip(instances, chain.from_iterable(again.values()), strict=True)):
-        before, after = (instance.model_dump() for instance in pair)
-        if before != after:
-            field = next(name for name in before if before[name] != after[name])
-            place = f"{environment.space.label(pair[0].stratum)}, seed {number % ITEMS}"
-            change = f"{field} was {before[field]!r:.80}, then {after[field]!r:.80}"
-            remedy = "take all randomness from rng, and iterate no set"
-            return Finding(check, False, f"{place}: {change}; {remedy}")
+        for (field, before), (_, after) in zip(*pair, strict=True):
+            if before != after:
+                place = f"{environment.space.label(pair[0].stratum)}, seed {number % ITEMS}"
+                change = f"{field} was {before!r:.80}, then {after!r:.80}"
+                remedy = "take all randomness from rng, and iterate no set"
+                return Finding(check, False, f"{place}: {change}; {remedy}")
     return Finding(check, True, f"{ITEMS} questions of each stratum")
 
 

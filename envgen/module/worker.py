@@ -4,9 +4,9 @@ Requests and replies are lines of JSON over a socket; each reply has a deadline.
 seed, a limit of memory, and no standard input or output. This guards against mistakes; it is no sandbox.
 """
 
-import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import socket
@@ -90,9 +90,8 @@ class Worker:
     def _start(self) -> None:
         self._stop()
         self._socket, child_end = socket.socketpair()
-        paths = own_modules_first()
-        if self._python != sys.executable:
-            paths["PYTHONPATH"] = linked_packages("envgen")
+        foreign = self._python != sys.executable
+        paths = own_modules_first() | ({"PYTHONPATH": linked_packages("envgen")} if foreign else {})
         with child_end:
             self._process = start_process(
                 [self._python, "-m", "envgen.module.worker", str(child_end.fileno()), *self._arguments],
@@ -159,8 +158,7 @@ def _serve(descriptor: str, opener: str, arguments: str, memory: str) -> None:
     connection, generators = socket.socket(fileno=int(descriptor)), []
 
     def open_generator() -> None:
-        module, name = opener.split(":")
-        generators.append(getattr(importlib.import_module(module), name)(**json.loads(arguments)))
+        generators.append(pkgutil.resolve_name(opener)(**json.loads(arguments)))
 
     connection.sendall(_reply(open_generator))
     for line in connection.makefile("rb") if generators else ():
@@ -176,12 +174,11 @@ def _reply(function: Any, *arguments: Any) -> bytes:
             raise ValueError(f"a result of {len(reply):,} bytes; at most {MAX_REPLY:,} are allowed")
     except BaseException as error:
         libraries = (f"{Path(__file__).parents[1]}{os.sep}", sys.prefix, sys.base_prefix, "<")
-        frames = [
-            f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(libraries)
-        ]
         message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS]
-        if frames:
-            message += f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})"
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if not frame.filename.startswith(libraries):
+                message += f" ({Path(frame.filename).name}, line {frame.lineno}, in {frame.name})"
+                break
         reply = json.dumps(["error", message]).encode()
     return reply + b"\n"
 

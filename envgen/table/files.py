@@ -48,17 +48,14 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
     """
     path, count = Path(source), 0
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    tables: dict[str, Callable[[], Read]] = {
-        str(file): lambda file=file: READERS[file.suffix.lower()](file, columns)
-        for file in files
-        if file.suffix.lower() in READERS
-    }
+    tables = [file for file in files if file.suffix.lower() in READERS]
     if path.is_dir() and not tables:
         raise DataError(f"{path}: holds no table; expected files that end in {', '.join(READERS)}")
-    for name, read in (tables or {source: lambda: _hub(source, columns, load)}).items():
-        place = "line" if name.endswith(".jsonl") else "row"
+    for file in tables or [path]:
+        name, place = str(file) if tables else source, "line" if file.suffix == ".jsonl" else "row"
         try:
-            names, rows = read()
+            read = READERS.get(file.suffix.lower())
+            names, rows = read(file, columns) if read else _hub(source, columns, load)
             check_columns(name, names, columns)
             for number, values in rows:
                 count += 1
@@ -66,7 +63,7 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
                     raise DataError(f"{source}: has more than {MAX_ROWS:,} rows; give a smaller table")
                 if not isinstance(values, dict):
                     raise DataError(f"{name}: {place} {number}: is {excerpt(values)}; expected a JSON object")
-                yield Row(Path(name).stem, f"{Path(name).name}, {place} {number}", values)
+                yield Row(file.stem, f"{file.name}, {place} {number}", values)
         except FileNotFoundError:
             raise DataError(f"{name}: no such file; check environment.options.source") from None
         except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
@@ -113,8 +110,7 @@ def _hub(name: str, columns: Sequence[str], load: Mapping[Any, str]) -> Read:
     from datasets import load_dataset
 
     try:
-        arguments: Any = load
-        table: Any = load_dataset(name, **arguments)
+        table: Any = load_dataset(name, **dict[str, Any](load))
     except Exception as error:  # whatever the library and its network raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         remedy = f"give a path that ends in {', '.join(READERS)}, or name, subset and split of a data set"

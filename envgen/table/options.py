@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import chain, pairwise
@@ -43,9 +44,9 @@ class StrataSpec(Frozen):
         return self
 
     @property
-    def labels(self) -> dict[tuple[float, float], str]:
-        """Bin -> label of its stratum."""
-        return {(low, high): f"{low:g} to {high:g}" for low, high in pairwise(self.bins)}
+    def labels(self) -> list[str]:
+        """Label of the stratum of each bin."""
+        return [f"{low:g} to {high:g}" for low, high in pairwise(self.bins)]
 
     def label(self, row: Row) -> str:
         """Return the label of a row's stratum; ValueError if there is none."""
@@ -53,9 +54,8 @@ class StrataSpec(Frozen):
         with suppress(ValueError):
             number = float(text)
             text = text if self.bins else text_of(number)
-            for (low, high), label in self.labels.items():
-                if low <= number < high or number == high == self.bins[-1]:
-                    return label
+            if self.bins and self.bins[0] <= number <= self.bins[-1]:
+                return self.labels[min(bisect_right(self.bins, number), len(self.labels)) - 1]
         if not text or self.bins:
             expected = f"number from {self.bins[0]:g} to {self.bins[-1]:g}" if self.bins else "text or number"
             raise ValueError(f"{self.column} is {excerpt(text)}, expected a {expected}")
@@ -63,7 +63,7 @@ class StrataSpec(Frozen):
 
     def sorted(self, labels: Collection[str]) -> list[str]:
         """Return the labels of strata in order; DataError if rows have others than the options name."""
-        named = list(self.order or self.labels.values())
+        named = list(self.order or self.labels)
         if odd := sorted(set(labels).symmetric_difference(named)) if named else []:
             problem = "has no rows" if odd[0] in named else "is not named"
             remedy = "let order and bins name what the rows have"
