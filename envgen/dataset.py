@@ -29,10 +29,8 @@ def write_dataset(
     origin: dict,
     environment: EnvironmentSpec = USUAL,
 ) -> None:
-    """Write a data set atomically, prompts in a style of its environment included.
-
-    `origin` (config, seed, sampling report) goes into the file's metadata.
-    """
+    """Write a data set atomically, prompts in a style of its environment included. `origin` (config, seed,
+    sampling report) goes into the file's metadata."""
     loaded = environment.load()
     rows = [instance_row(loaded, instance, style) for instance in instances]
     table = pa.Table.from_pylist(rows, schema=instance_schema(loaded))
@@ -75,10 +73,8 @@ def read_dataset(path: Path) -> list[Any]:
 
 
 def read_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` from a Parquet file.
-
-    DataError names the file and the first column that does not fit.
-    """
+    """The columns of `schema` from a Parquet file. DataError names the file and the first column that does
+    not fit."""
 
     with _opened(path) as file:
         names = file.schema_arrow.names

@@ -101,10 +101,8 @@ class Environment:
         self.options = options
 
     def generate_one(self, stratum: str, knobs: Mapping[str, float], rng: np.random.Generator) -> Any:
-        """Return one instance, with all randomness from `rng`.
-
-        A knob of a label is 1 if the instance shall have it, else 0; instances with others are thrown away.
-        """
+        """Return one instance, with all randomness from `rng`. A knob of a label is 1 if the instance shall
+        have it, else 0; instances with others are thrown away."""
         raise NotImplementedError
 
     def judge_one(self, instance: Any, answer: str) -> Any:
@@ -115,9 +113,7 @@ class Environment:
         self, stratum: str, knobs: Mapping[str, float], count: int, source: Source, held_out: frozenset[str]
     ) -> Sample:
         """Return `count` distinct instances with exact counts of each label, none of them held out.
-
-        ShortageError with the instances if there are too few.
-        """
+        ShortageError with the instances if there are too few."""
         kind = self.space[stratum]
         rng, seen, instances = generator(*source.key, stratum), set(held_out), []
         exhausted: list[dict[str, float]] = []
@@ -165,9 +161,7 @@ class Environment:
 
     def longest_prompt(self, style: str) -> str:
         """Return a prompt about as long as any: of a few with all knobs at either end of their ranges.
-
-        ConfigError if one of these has a reference that is not valid.
-        """
+        ConfigError if one of these has a reference that is not valid."""
         rng = np.random.default_rng(0)
         instances = [
             self._generate_one(stratum.name, {knob.name: getattr(knob, end) for knob in stratum.knobs}, rng)
@@ -227,10 +221,8 @@ def wrong_reference(environment: Environment, instances: Sequence[Any]) -> tuple
 
 
 class FaultCount:
-    """Number of completions of one stage, or one evaluation, that could not be scored.
-
-    They are no failures of the policy: a reward of 0 would teach it to break the scorer.
-    """
+    """Number of completions of one stage, or one evaluation, that could not be scored. They are no failures
+    of the policy: a reward of 0 would teach it to break the scorer."""
 
     def __init__(self, space: Space) -> None:
         self._category, self._details, self._answers = space.fault, list[str](), 0

@@ -61,10 +61,8 @@ class ChildError(EnvwrightError):
 
 
 def describe_validation_error(error: Exception, source: str) -> str:
-    """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected.
-
-    Of another error its text.
-    """
+    """One line per problem of a pydantic `ValidationError`: where, what was got, what was expected. Of
+    another error its text."""
     if not isinstance(error, ValidationError):
         return f"{source}: {error}"
     lines = []

@@ -66,10 +66,8 @@ def rate(outcomes: ArrayLike, strata: ArrayLike | None = None) -> Rate:
 
 
 def difference(change: ArrayLike, strata: ArrayLike | None = None) -> Difference:
-    """Return the mean of paired changes from -1 to 1, of shape (runs, instances) or (instances,).
-
-    `strata`: see `rate`. No instances span -1 to 1. ValueError for other shapes.
-    """
+    """Return the mean of paired changes from -1 to 1, of shape (runs, instances) or (instances,). `strata`:
+    see `rate`. No instances span -1 to 1. ValueError for other shapes."""
     value, low, high, p = (float(number) for number in difference_bounds(*_checked(change, strata)))
     return Difference(value=value, low=low, high=high, p=p)
 
@@ -177,10 +175,8 @@ def _parts(values: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _within(values: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return n^2 times the estimated variance of the mean over n stratified instances, the last axis.
-
-    In one cell it is the sum of squares around the mean.
-    """
+    """Return n^2 times the estimated variance of the mean over n stratified instances, the last axis. In one
+    cell it is the sum of squares around the mean."""
     sizes = np.bincount(cells)
     means = values @ np.eye(len(sizes))[cells] / sizes
     return ((values - means[..., cells]) ** 2) @ _unbiased(sizes)[cells]

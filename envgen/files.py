@@ -53,10 +53,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def check_unused(path: Path, kind: str) -> None:
-    """RunDirectoryError if a directory holds something, but not the file `path` that makes it a `kind`.
-
-    What a killed process had not finished writing does not count.
-    """
+    """RunDirectoryError if a directory holds something, but not the file `path` that makes it a `kind`. What
+    a killed process had not finished writing does not count."""
     if path.parent.exists() and any(entry.suffix != _PARTIAL for entry in path.parent.iterdir()):
         raise RunDirectoryError(
             f"{path.parent} exists and is no {kind} ({path.name} is missing); give the {kind} another --name,"
@@ -66,9 +64,7 @@ def check_unused(path: Path, kind: str) -> None:
 
 def sweep(directory: Path, pattern: str = "**/*") -> None:
     """Remove what `atomic_path` left below a directory, by a pattern of names, when its process was killed.
-
-    The process of such a file is one of this machine, so call it where no other machine writes.
-    """
+    The process of such a file is one of this machine, so call it where no other machine writes."""
     import psutil
 
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
@@ -79,10 +75,8 @@ def sweep(directory: Path, pattern: str = "**/*") -> None:
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write `text` to `path` atomically (UTF-8).
-
-    A `private` file has mode 600 from the first byte on: only its owner reads it.
-    """
+    """Write `text` to `path` atomically (UTF-8). A `private` file has mode 600 from the first byte on: only
+    its owner reads it."""
     with atomic_path(path) as temporary:
         temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
         mode = 0o600 if private else 0o666

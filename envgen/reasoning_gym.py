@@ -62,10 +62,8 @@ class Puzzle:
 
 
 def _setting(low: float, high: float, default: float, description: str, fields: str, kind: type = int) -> Any:
-    """Return the type and the field of a number; every combination within low and high was tried.
-
-    `fields`: fields of the library's config that get the value, separated by spaces.
-    """
+    """Return the type and the field of a number; every combination within low and high was tried. `fields`:
+    fields of the library's config that get the value, separated by spaces."""
     extra: Any = {"fields": fields}
     return kind, Field(default, ge=low, le=high, description=description, json_schema_extra=extra)
 

@@ -17,9 +17,7 @@ def sample(
     progress: Callable[[str], None] | None = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Draw `count` distinct instances of a config, stratum by stratum, and report what was achieved.
-
-    ShortageError if a stratum holds too few, SamplingError for a config that cannot be drawn.
-    """
+    ShortageError if a stratum holds too few, SamplingError for a config that cannot be drawn."""
     instances: list[Any] = []
     report: dict[str, Any] = {}
     for stratum, wanted in config.counts(count).items():

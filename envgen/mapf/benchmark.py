@@ -65,10 +65,8 @@ def _column(name: str) -> list[str]:
 
 
 def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
-    """Return rows of the public benchmark as solved instances with canonical identities.
-
-    Each row comes with the place that messages name. DataError for a row that is wrong or has no plan.
-    """
+    """Return rows of the public benchmark as solved instances with canonical identities. Each row comes with
+    the place that messages name. DataError for a row that is wrong or has no plan."""
     read, items = [], list[Item]()
     for where, value in rows:
         with naming(where):
@@ -94,8 +92,6 @@ def _row(value: Any) -> tuple[BenchmarkRow, Problem]:
 @cache
 def suite_identities(agents: int) -> frozenset[str]:
     """Return the canonical identities of the suite's instances with that many agents; none for two agents.
-
-    Training and validation must not see them.
-    """
+    Training and validation must not see them."""
     rows = zip(_column("id"), _column("name"), strict=True) if agents in AGENTS else ()
     return frozenset(id for id, name in rows if f"/{agents}ag_" in name)

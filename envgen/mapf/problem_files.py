@@ -28,10 +28,8 @@ def read_problems(path: Path) -> list[Problem]:
 
 
 def read_instances(path: Path) -> list[Instance]:
-    """Return the problems of a file with solutions: those stored in a data set, else the solver's.
-
-    DataError for a problem without a plan, and as `read_problems`.
-    """
+    """Return the problems of a file with solutions: those stored in a data set, else the solver's. DataError
+    for a problem without a plan, and as `read_problems`."""
     if path.suffix == ".parquet":
         return _read_boards(path)
     return _solved(read_problems(path), path)

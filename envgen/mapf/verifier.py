@@ -82,9 +82,7 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
 
 def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
     """Return the cells of all agents at the start and after each step, up to the verdict's violation, if any.
-
-    Agents that have stopped rest on their last cell.
-    """
+    Agents that have stopped rest on their last cell."""
     last = max(map(len, plan)) - 1
     if verdict and verdict.step is not None and verdict.category is not FailureCategory.GOAL_NOT_REACHED:
         last = min(last, verdict.step)

@@ -35,10 +35,8 @@ class Finding(NamedTuple):
 
 
 def check_generator(file: Path) -> Iterator[Finding]:
-    """Yield findings about a file; they end early if its generator fails.
-
-    ConfigError if the file cannot be loaded.
-    """
+    """Yield findings about a file; they end early if its generator fails. ConfigError if the file cannot be
+    loaded."""
     options = validated(Options, {"file": file}, str(file))
     environment, other = ModuleEnvironment(options), ModuleEnvironment(options)
     other.worker.hash_seed = "1"

@@ -70,9 +70,7 @@ class Worker:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return the result of a method, a JSON value; GeneratorError names source and method if it fails.
-
-        ConfigError if the generator cannot be loaded.
-        """
+        ConfigError if the generator cannot be loaded."""
         request = json.dumps([method, *arguments]).encode() + b"\n"
         with self._lock:
             if self._process is None or self._process.poll() is not None:

@@ -69,9 +69,7 @@ class RowEnvironment(WorkerEnvironment):
         self, stratum: str, knobs: Mapping[str, float], count: int, source: Source, held_out: frozenset[str]
     ) -> Sample:
         """Return `count` rows, those that earlier stages used least before all others, then at random.
-
-        ShortageError with all rows if there are too few.
-        """
+        ShortageError with all rows if there are too few."""
         rows, used = self.rows[stratum], Counter(source.used)
         order = generator(*source.key, stratum).permutation(len(rows)).tolist()
         free = [rows[place] for place in order if rows[place].id not in held_out]

@@ -43,9 +43,7 @@ class Row(NamedTuple):
 
 def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> Iterator[Row]:
     """Yield the rows of a table; DataError names file, line or column if it is damaged or lacks a column.
-
-    `load` has arguments of `datasets.load_dataset`, for a source that is no path.
-    """
+    `load` has arguments of `datasets.load_dataset`, for a source that is no path."""
     path, count = Path(source), 0
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     tables = [file for file in files if file.suffix.lower() in READERS]
@@ -129,10 +127,8 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Read]] = {
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a text, the same for equal numbers: `5` of 5, 5.0 and Decimal("5.00").
-
-    Empty for None and NaN; ValueError for what is no text, number, truth value or date, or cannot be stored.
-    """
+    """Return a value as a text, the same for equal numbers: `5` of 5, 5.0 and Decimal("5.00"). Empty for None
+    and NaN; ValueError for what is no text, number, truth value or date, or cannot be stored."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float | Decimal):

@@ -119,10 +119,8 @@ class RowOptions(WorkerOptions):
         return _FIELD.findall(self.answer) or [self.answer]
 
     def grouped(self, rows: Iterable[Row], code: str | None) -> tuple[Parts, Described]:
-        """Return the instances of rows, and their description; `code` is the digest of the scorer.
-
-        DataError names the first rows that cannot be used.
-        """
+        """Return the instances of rows, and their description; `code` is the digest of the scorer. DataError
+        names the first rows that cannot be used."""
         parts, seen, problems, duplicates = Parts(), set[str](), list[str](), 0
         for row in rows:
             try:

@@ -70,9 +70,7 @@ class Options(RowOptions):
 
 def find_python() -> str:
     """Return the path of a Python with verifiers: ENVWRIGHT_VERIFIERS_PYTHON, `.venv-verifiers`, or this one.
-
-    ConfigError if there is none.
-    """
+    ConfigError if there is none."""
     usual = str(_PYTHON) if os.access(_PYTHON, os.X_OK) else sys.executable
     python = os.path.abspath(os.environ.get(PYTHON) or usual)
     if not (os.access(python, os.X_OK) and _has_verifiers(python)):

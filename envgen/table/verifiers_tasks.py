@@ -21,10 +21,8 @@ _HOOKS = "verifiers.v1.utils.decorators"
 
 
 class Tasks:
-    """Tasks of an environment that `load_environment` of verifiers makes of a taskset.
-
-    ValueError if they need more than one answer that is scored alone, or their code is not `sha256`.
-    """
+    """Tasks of an environment that `load_environment` of verifiers makes of a taskset. ValueError if they
+    need more than one answer that is scored alone, or their code is not `sha256`."""
 
     def __init__(self, source: str, config: dict[str, Any], limit: int | None, sha256: str | None) -> None:
         self.library, path = import_module("verifiers.v1"), Path(source)
