@@ -14,7 +14,7 @@ from envgen.files import atomic_path, canonical_json
 from envgen.registry import EnvironmentSpec
 from envgen.rows import instance_of, instance_row, instance_schema
 
-_DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files; undecodable text is a ValueError."""
 
 USUAL = EnvironmentSpec()
@@ -77,20 +77,25 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
     not fit."""
 
     with _opened(path) as file:
-        names = file.schema_arrow.names
-        for name in schema.names:
-            if name not in names:
-                raise DataError(f"{path}: column {name!r} is missing; found {excerpt(names)}")
-            if names.count(name) > 1:
-                raise DataError(f"{path}: column {name!r} stands twice; rename or remove one of them")
+        check_columns(str(path), file.schema_arrow.names, schema.names)
         table, columns = file.read(schema.names), []
         table.validate(full=True)
     for field in schema:
         try:
             columns.append(table.select([field.name]).cast(pa.schema([field])).column(0))
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise DataError(f"{path}: column {field.name!r} does not hold {field.type} ({error})") from None
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def check_columns(name: str, names: Sequence[str], columns: Sequence[str], remedy: str = "") -> None:
+    """Raise DataError for the first of `columns` that is missing or stands twice among the names of all."""
+    for column in columns:
+        top = column if column in names else column.partition(".")[0]
+        if names.count(top) > 1:
+            raise DataError(f"{name}: column {top!r} stands twice; rename or remove one of them")
+        if top not in names:
+            raise DataError(f"{name}: column {column!r} is missing; found {excerpt(names)}{remedy}")
 
 
 @contextmanager
@@ -101,6 +106,6 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     except FileNotFoundError:
         remedy = "check the path, or make it with 'envwright mapf generate'"
         raise DataError(f"{path}: no such file; {remedy}") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         remedy = "make it with 'envwright mapf generate'"
         raise DataError(f"{path}: not a readable Parquet file ({error}); {remedy}") from None

@@ -44,10 +44,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
     try:
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
+        sync(temporary)
         os.replace(temporary, path)
-        sync_directory(path.parent)
+        sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -165,16 +164,15 @@ def move_directory(source: Path, target: Path) -> None:
     """Put a finished directory under its final name: every file is synced first, then one rename."""
     for file in source.rglob("*"):
         if file.is_file():
-            with open(file, "rb") as handle:
-                os.fsync(handle.fileno())
+            sync(file)
     if target.exists():
         shutil.rmtree(target)
     os.replace(source, target)
-    sync_directory(target.parent)
+    sync(target.parent)
 
 
-def sync_directory(path: Path) -> None:
-    """Make renames inside `path` durable."""
+def sync(path: Path) -> None:
+    """Make the bytes of a file, or the names in a directory, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

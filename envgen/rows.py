@@ -1,7 +1,6 @@
 """Instances and verdicts as rows of Parquet files; columns follow from the pydantic models.
 
-A nested model becomes a struct, a tuple a list, and a value without a column type (a dict) a JSON
-text.
+A nested model becomes a struct, a tuple a list, and a value without a column type (a dict) a JSON text.
 """
 
 import json
@@ -16,20 +15,16 @@ from pydantic import BaseModel
 from envgen.environment import Environment
 from envgen.errors import naming
 
-_IDENTITY = (
-    pa.field("id", pa.string(), nullable=False),
-    pa.field("stratum", pa.string(), nullable=False),
-    pa.field("labels", pa.list_(pa.string()), nullable=False),
-)
-_PROMPT = pa.field("prompt", pa.string(), nullable=False)
+_COLUMNS = {"id": pa.string(), "stratum": pa.string(), "labels": pa.list_(pa.string()), "prompt": pa.string()}
+"""Columns of every instance."""
 _SCALARS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()))
 
 
 def instance_schema(environment: Environment) -> pa.Schema:
     """Return the columns of an instance: id, stratum, labels, the fields of its model, prompt."""
-    names = {field.name for field in _IDENTITY}
-    fields = [field for field in model_columns(environment.instance_type) if field.name not in names]
-    return pa.schema([*_IDENTITY, *fields, _PROMPT])
+    *identity, prompt = (pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items())
+    fields = [field for field in model_columns(environment.instance_type) if field.name not in _COLUMNS]
+    return pa.schema([*identity, *fields, prompt])
 
 
 def instance_row(environment: Environment, instance: Any, style: str) -> dict[str, Any]:
@@ -66,11 +61,8 @@ def _types(model: type[BaseModel]) -> dict[str, pa.DataType | None]:
 
 def model_columns(model: type[BaseModel]) -> list[pa.Field]:
     """Return a column for each field of a model."""
-    fields = model.model_fields
-    return [
-        pa.field(name, column or pa.string(), nullable=NoneType in get_args(fields[name].annotation))
-        for name, column in _types(model).items()
-    ]
+    optional = {name: NoneType in get_args(field.annotation) for name, field in model.model_fields.items()}
+    return [pa.field(name, kind or pa.string(), optional[name]) for name, kind in _types(model).items()]
 
 
 def _json_fields(model: type[BaseModel]) -> list[str]:

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from envgen.dataset import DAMAGED, check_columns
 from envgen.errors import DataError, excerpt
 from envgen.files import read_json_lines
 
 MAX_ROWS = 1_000_000
+REMEDY = "; name another column in environment.options"
 Read = tuple[list[str], Iterable[tuple[int, Any]]]
 """Names of all columns, and numbered rows with the columns that are asked for."""
 
@@ -54,7 +56,7 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
         try:
             read = READERS.get(file.suffix.lower())
             names, rows = read(file, columns) if read else _hub(source, columns, load)
-            check_columns(name, names, columns)
+            check_columns(name, names, columns, REMEDY)
             for number, values in rows:
                 count += 1
                 if count > MAX_ROWS:
@@ -64,22 +66,11 @@ def read_rows(source: str, columns: Sequence[str], load: Mapping[Any, str]) -> I
                 yield Row(file.stem, f"{file.name}, {place} {number}", values)
         except FileNotFoundError:
             raise DataError(f"{name}: no such file; check environment.options.source") from None
-        except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        except DAMAGED as error:
             reason = (str(error) or type(error).__name__).splitlines()[0][:200]
             raise DataError(f"{name}: cannot be read ({reason}); write the file again") from None
     if not count:
         raise DataError(f"{source}: has no rows; give another table")
-
-
-def check_columns(name: str, names: list[str], columns: Sequence[str]) -> None:
-    """Raise DataError for the first of `columns` that is missing or stands twice among the names of all."""
-    for column in columns:
-        top = column if column in names else column.partition(".")[0]
-        if names.count(top) > 1:
-            raise DataError(f"{name}: column {top!r} stands twice; rename or remove one of them")
-        if top not in names:
-            remedy = "name another column in environment.options"
-            raise DataError(f"{name}: column {column!r} is missing; found {excerpt(names)}; {remedy}")
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Read:

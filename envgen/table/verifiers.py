@@ -17,10 +17,11 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from envgen.dataset import check_columns
 from envgen.errors import ConfigError, DataError
 from envgen.module.worker import Worker
 from envgen.table.environment import RowEnvironment
-from envgen.table.files import MAX_ROWS, Row, check_columns
+from envgen.table.files import MAX_ROWS, REMEDY, Row
 from envgen.table.options import Described, Parts, RowOptions
 from envgen.table.verifiers_tasks import ENTRY, MESSAGES, PAGE
 
@@ -54,7 +55,7 @@ class Options(RowOptions):
     def read(self, worker: Worker) -> tuple[Parts, Described]:
         """Return the instances of the taskset, and their description; as `grouped`."""
         about = worker.call("describe")
-        check_columns(self.source, about["columns"], self.columns)
+        check_columns(self.source, about["columns"], self.columns, REMEDY)
         if not about["rows"]:
             raise DataError(f"{self.source}: has no tasks; give another taskset, or change config")
         tops = [column.partition(".")[0] for column in self.columns]

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from envgen.errors import RunDirectoryError
-from envgen.files import sync_directory
+from envgen.files import sync
 from infra.config.preset import Preset
 from infra.runs import files
 from infra.runs.run import Run, new_curriculum
@@ -42,7 +42,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     curriculum = new_curriculum(target.name, preset, shared.commit)
     Run(directory=partial).write(files.CURRICULUM, curriculum)
     os.replace(partial, target)
-    sync_directory(target.parent)
+    sync(target.parent)
 
 
 def _link(source: str, target: str) -> None:
