@@ -61,14 +61,14 @@ def rate(outcomes: ArrayLike, strata: ArrayLike | None = None) -> Rate:
     `strata`: labels of shape (instances,) of cells whose sizes were fixed by design; None for one cell.
     No instances span 0 to 1. ValueError for other shapes.
     """
-    value, low, high = (float(number) for number in rate_bounds(*_checked(outcomes, strata)))
+    value, low, high = map(float, rate_bounds(*_checked(outcomes, strata)))
     return Rate(value=value, low=low, high=high)
 
 
 def difference(change: ArrayLike, strata: ArrayLike | None = None) -> Difference:
     """Return the mean of paired changes from -1 to 1, of shape (runs, instances) or (instances,). `strata`:
     see `rate`. No instances span -1 to 1. ValueError for other shapes."""
-    value, low, high, p = (float(number) for number in difference_bounds(*_checked(change, strata)))
+    value, low, high, p = map(float, difference_bounds(*_checked(change, strata)))
     return Difference(value=value, low=low, high=high, p=p)
 
 

@@ -8,7 +8,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from envgen.errors import DataError
-from envgen.files import read_text
 
 # A date such as 2020-13-45, endless nesting, and `!!bool maybe` raise errors that are no YAMLError.
 YAML_ERRORS = (YAMLError, ValueError, RecursionError, LookupError, AttributeError, TypeError)
@@ -31,8 +30,10 @@ def dump_yaml(value: Any, flow: bool | None = False, width: int = 100) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file; DataError names file and line."""
     try:
-        raw = load_yaml(read_text(path))
-    except YAML_ERRORS as error:
+        raw = load_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, *YAML_ERRORS) as error:
         raise DataError(f"{path}: not readable as YAML: {_problem(error)}") from None
     if not isinstance(raw, dict):
         raise DataError(f"{path}: holds {type(raw).__name__}, expected a mapping of fields")

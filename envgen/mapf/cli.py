@@ -1,7 +1,6 @@
 """`envwright mapf generate|solve|verify|render`: data sets, plans, verdicts and pictures of boards."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -53,9 +52,9 @@ def generate(
     if output.suffix != ".parquet":
         raise ConfigError(f"-o {output}: generate writes Parquet; give a name that ends in .parquet")
     wanted = validated(EnvConfig, read_yaml(config), str(config))
-    ascending = dict(sorted(wanted.strata.items(), key=lambda item: (len(item[0]), item[0])))
-    wanted = wanted.model_copy(update={"strata": ascending})
-    boards = MapfFrozenLake(validated(Options, {"agents": agents, "map_sizes": [*ascending]}, str(config)))
+    strata = dict(sorted(wanted.strata.items(), key=lambda item: (len(item[0]), item[0])))
+    wanted = wanted.model_copy(update={"strata": strata})
+    boards = MapfFrozenLake(validated(Options, {"agents": agents, "map_sizes": [*strata]}, str(config)))
     with naming(str(config), ConfigError):
         boards.space.check(wanted)
     instances, report = sample(boards, wanted, count, Source(seed), boards.reserved(), console.print)
@@ -110,14 +109,14 @@ def verify(
     Example: `envwright mapf verify data.parquet completions.jsonl`
     """
     from envgen.estimates import wilson
+    from envgen.mapf.problem import Instance
     from envgen.mapf.problem_files import read_instances
     from envgen.mapf.verifier import verify as verdict_on
 
-    stored = read_instances(data)
-    instances = {instance.id: instance for instance in stored}
-    if len(instances) < len(stored):
-        [(repeated, _)] = Counter(instance.id for instance in stored).most_common(1)
-        raise DataError(f"{data}: id {repeated!r} occurs twice; give every problem its own id")
+    instances: dict[str, Instance] = {}
+    for instance in read_instances(data):
+        if instances.setdefault(instance.id, instance) is not instance:
+            raise DataError(f"{data}: id {instance.id!r} occurs twice; give every problem its own id")
     lines, verdicts = [], []
     for number, value in read_json_lines(completions):
         where = f"{completions}: line {number}"

@@ -142,8 +142,12 @@ def to_text(problem: Problem) -> str:
     letters |= {agent.start: letter for agent, letter in zip(problem.agents, START_LETTERS, strict=False)}
     cells = range(problem.size)
     lines = [" ".join(letters.get((row, column), FROZEN) for column in cells) for row in cells]
-    lines += [f"Agent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *agent_lines(problem)])
+
+
+def agent_lines(problem: Problem) -> list[str]:
+    """Return `Agent 0: (0,1) to (2,3)` of each agent."""
+    return [f"Agent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)]
 
 
 def cell_text(cell: Cell) -> str:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from envgen.mapf.problem import GOAL_LETTERS, START_LETTERS, Plan, Problem, cell_text, to_text
+from envgen.mapf.problem import GOAL_LETTERS, START_LETTERS, Plan, Problem, agent_lines, cell_text, to_text
 
 
 class PromptStyle(StrEnum):
@@ -26,10 +26,7 @@ def answer(plan: Plan) -> str:
 
 def _compact(problem: Problem) -> str:
     holes = " ".join(map(cell_text, problem.holes)) or "none"
-    agents = "".join(
-        f"\nAgent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)
-    )
-    return f"Solve {problem.size}x{problem.size}.\nHoles: {holes}{agents}"
+    return "\n".join([f"Solve {problem.size}x{problem.size}.", f"Holes: {holes}", *agent_lines(problem)])
 
 
 def _board(problem: Problem) -> str:

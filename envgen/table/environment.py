@@ -77,9 +77,8 @@ class RowEnvironment(WorkerEnvironment):
         if len(drawn) < count:
             short = f"only {len(drawn)} of {count} rows exist beside validation and test set"
             raise ShortageError(f"{self.space.label(stratum)}: {short}; ask for fewer", drawn)
-        return Sample(
-            drawn, {"instances": count, "used before": sum(instance.id in used for instance in drawn)}
-        )
+        again = sum(instance.id in used for instance in drawn)
+        return Sample(drawn, {"instances": count, "used before": again})
 
     def longest_prompt(self, style: str) -> str:
         """Return the longest prompt; ConfigError if the scorer fails on one of a few answers."""

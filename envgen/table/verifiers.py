@@ -48,9 +48,8 @@ class Options(RowOptions):
         """Return the process that loads the tasks; ConfigError if no interpreter has verifiers."""
         code = self.described and self.described.scorer
         arguments = {"source": self.source, "config": self.config, "limit": self.limit, "sha256": code}
-        return Worker(
-            self.source, "envgen.table.verifiers_tasks:Tasks", arguments, self.limits, find_python()
-        )
+        opener = "envgen.table.verifiers_tasks:Tasks"
+        return Worker(self.source, opener, arguments, self.limits, find_python())
 
     def read(self, worker: Worker) -> tuple[Parts, Described]:
         """Return the instances of the taskset, and their description; as `grouped`."""

@@ -69,12 +69,9 @@ class Tasks:
         task = self.tasks[entry["row"]] if entry["row"] < len(self.tasks) else None
         if task is None or task.hash != entry["digest"]:
             raise ValueError("the tasks changed since the run began; put them back, or begin another run")
-        return asyncio.run(self._score(task, answer))
-
-    async def _score(self, task: Any, answer: str) -> float:
         trace = self._trace(task, answer)
         trace.stop("agent_completed")
-        await task.score(trace)
+        asyncio.run(task.score(trace))
         return trace.reward
 
     def _trace(self, task: Any, answer: str) -> Any:
@@ -82,28 +79,22 @@ class Tasks:
         vf, state = self.library, import_module("verifiers.v1.state").state_cls(type(task))
         said = [*self._messages(task), vf.AssistantMessage(content=answer)]
         place = {"type": type(task).__name__, "data": task.data, "key": task.key, "hash": task.hash}
-        trace = vf.Trace(
-            task=vf.TraceTask(**place),
-            agent=vf.AgentInfo(config=vf.AgentConfig()),
-            state=state(),
-            nodes=[
-                vf.MessageNode(message=message, parent=number - 1 if number else None)
-                for number, message in enumerate(said)
-            ],
-            ok=True,
-        )
-        trace.nodes[-1].sampled = True
-        return trace
+        nodes = [
+            vf.MessageNode(message=message, parent=number - 1 if number else None)
+            for number, message in enumerate(said)
+        ]
+        nodes[-1].sampled = True
+        agent = vf.AgentInfo(config=vf.AgentConfig())
+        return vf.Trace(task=vf.TraceTask(**place), agent=agent, state=state(), nodes=nodes, ok=True)
 
-    async def _goes_on(self, task: Any) -> bool:
+    def _goes_on(self, task: Any) -> bool:
         """Return whether a condition to stop lets the conversation go on after one answer."""
         session, kind = import_module("verifiers.v1.session"), self.library.Trace
-        for stop in task.hooks("stop"):
-            if session.hook_boundary(stop, allow_trace=True) is not kind:
-                return True
-            if not await session.call_hook(stop, {kind: self._trace(task, "")}):
-                return True
-        return False
+        return any(
+            session.hook_boundary(stop, allow_trace=True) is not kind
+            or not asyncio.run(session.call_hook(stop, {kind: self._trace(task, "")}))
+            for stop in task.hooks("stop")
+        )
 
     def _messages(self, task: Any) -> list[Any]:
         """Return the messages before the answer."""
@@ -120,7 +111,7 @@ class Tasks:
         plain = (vf.Task.setup, vf.Task.finalize)
         live = [f for f in scorers if f not in plain and "runtime" in inspect.signature(f).parameters]
         hooks = import_module(_HOOKS).discover_decorated(task, "intercept")
-        turns = hooks or (task.hooks("stop") and asyncio.run(self._goes_on(task)))
+        turns = hooks or self._goes_on(task)
         roles = [message.role for message in self._messages(task)]
         obstacles = {
             "several agents": type(self.environment) is not vf.SingleAgentEnv,
@@ -139,7 +130,5 @@ def _digest(module: Any) -> str:
     """Return the digest of a module or package, and of the version of verifiers."""
     file = Path(module.__file__)
     files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
-    digest = hashlib.sha256(import_module("verifiers").__version__.encode())
-    for path in files:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    version = import_module("verifiers").__version__.encode()
+    return hashlib.sha256(b"".join([version, *(path.read_bytes() for path in files)])).hexdigest()
