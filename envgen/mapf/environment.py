@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Sample, Source
-from envgen.mapf.benchmark import SUITE_SHA256, suite_identities
+from envgen.mapf.benchmark import BENCHMARK, SUITE_SHA256, suite_identities
 from envgen.mapf.parser import parse_plan
 from envgen.mapf.problem import Agent, Instance, Problem
 from envgen.mapf.prompts import PromptStyle, answer, prompt
-from envgen.mapf.published import BENCHMARK
 from envgen.mapf.render import board_svg, replay_svg
 from envgen.mapf.sampler import draw_size, hole_count
 from envgen.mapf.space import Options, space_of

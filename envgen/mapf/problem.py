@@ -7,13 +7,16 @@ arrival counts.
 """
 
 import hashlib
+import re
+from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field, StrictInt, model_validator
 
+from envgen.errors import excerpt
 from envgen.frozen import Frozen
 
 MIN_SIZE, MAX_SIZE = 3, 10
@@ -27,6 +30,10 @@ _Index = Annotated[StrictInt, Field(ge=0, lt=MAX_SIZE)]
 StrictCell = tuple[_Index, _Index]
 
 START_LETTERS, GOAL_LETTERS, FROZEN, HOLE = "SsABC", "Ggabc", "F", "H"
+MAX_CHARACTERS = 64_000
+"""Maximum length of a text that holds a board."""
+_LETTERS = frozenset(START_LETTERS + GOAL_LETTERS + FROZEN + HOLE)
+_CELL = re.compile(r"[(\[]\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*[)\]]")
 
 MOVES = {"UP": (-1, 0), "DOWN": (1, 0), "LEFT": (0, -1), "RIGHT": (0, 1), "WAIT": (0, 0)}
 """Name of a move -> (row, column) displacement."""
@@ -137,17 +144,55 @@ def to_text(problem: Problem) -> str:
     Starts are S s A B C and goals G g a b c for agents 0..4, F is frozen, H a hole. Where a start and a goal
     share a cell the start's letter is shown; the agent lines hold the truth.
     """
-    letters = dict.fromkeys(problem.holes, HOLE)
-    letters |= {agent.goal: letter for agent, letter in zip(problem.agents, GOAL_LETTERS, strict=False)}
-    letters |= {agent.start: letter for agent, letter in zip(problem.agents, START_LETTERS, strict=False)}
-    cells = range(problem.size)
-    lines = [" ".join(letters.get((row, column), FROZEN) for column in cells) for row in cells]
+    letters, cells = dict.fromkeys(problem.holes, HOLE) | _letters(problem.agents), range(problem.size)
+    lines = [" ".join(letters.get((row, column), FROZEN)[0] for column in cells) for row in cells]
     return "\n".join([*lines, *agent_lines(problem)])
+
+
+def _letters(agents: Sequence[Agent]) -> dict[Cell, str]:
+    """Return the letters that the cell of a start or goal may hold, a start's before a goal's."""
+    letters = {agent.start: letter for agent, letter in zip(agents, START_LETTERS, strict=False)}
+    for agent, letter in zip(agents, GOAL_LETTERS, strict=False):
+        letters[agent.goal] = letters.get(agent.goal, "") + letter
+    return letters
 
 
 def agent_lines(problem: Problem) -> list[str]:
     """Return `Agent 0: (0,1) to (2,3)` of each agent."""
     return [f"Agent {i}: {cell_text(a.start)} to {cell_text(a.goal)}" for i, a in enumerate(problem.agents)]
+
+
+def from_text(text: str, id: str = "") -> Problem:
+    """Return the board in `text`: a grid of n rows of n letters, set apart by blanks, and below it a line
+    with two cells `(row, column)`, start and goal, for each agent in order.
+
+    Other lines are ignored. ValueError for a text that is too long or has no such grid, for a cell whose
+    letter contradicts the agent lines, and as `Problem`.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"the text has {len(text)} characters, {MAX_CHARACTERS} are read; shorten it")
+    lines = text.split("\n")
+    rows = [(number, line.split()) for number, line in enumerate(lines)]
+    rows = [(number, row) for number, row in rows if row and _LETTERS.issuperset(row)]
+    grid, lengths = [row for _, row in rows], [len(row) for _, row in rows]
+    if set(lengths) != {len(grid)}:
+        raise ValueError(
+            f"rows of {excerpt(lengths)} letters are no square grid; expected one grid of n rows with n "
+            f"letters each, set apart by blanks, of {''.join(sorted(_LETTERS))}"
+        )
+    holes = tuple((r, c) for r, row in enumerate(grid) for c, letter in enumerate(row) if letter == HOLE)
+    cells = [_CELL.findall(line) for line in lines[rows[-1][0] :]]
+    ends = [[(int(row), int(column)) for row, column in pair] for pair in cells if len(pair) == 2]
+    agents = tuple(Agent(start=start, goal=goal) for start, goal in ends)
+    problem, letters = Problem(id=id, size=len(grid), holes=holes, agents=agents), _letters(agents)
+    for cell in product(range(len(grid)), repeat=2):
+        letter, expected = grid[cell[0]][cell[1]], letters.get(cell, FROZEN + HOLE)
+        if letter not in expected:
+            raise ValueError(
+                f"cell {cell_text(cell)} of the grid holds {letter!r}, the agent lines ask for "
+                f"{' or '.join(expected)} there; correct the grid or the lines"
+            )
+    return problem
 
 
 def cell_text(cell: Cell) -> str:

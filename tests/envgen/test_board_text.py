@@ -9,8 +9,7 @@ from support.public_rows import public_row
 
 from envgen.errors import DataError
 from envgen.mapf.benchmark import load_suite, solve_rows
-from envgen.mapf.board_text import MAX_CHARACTERS, from_text
-from envgen.mapf.problem import Problem, to_text
+from envgen.mapf.problem import MAX_CHARACTERS, Problem, from_text, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
 GRID = "a s g\nG S F\nA F F"

@@ -5,8 +5,7 @@ from typing import Any
 
 from envgen.config import EnvConfig
 from envgen.environment import Source
-from envgen.mapf.board_text import from_text
-from envgen.mapf.problem import MOVES, Cell, Instance, Path, Problem, Solution
+from envgen.mapf.problem import MOVES, Cell, Instance, Path, Problem, Solution, from_text
 from envgen.mapf.solver.solve import solve_many
 from envgen.registry import EnvironmentSpec
 from envgen.sampling import sample

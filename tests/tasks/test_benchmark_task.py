@@ -10,7 +10,7 @@ from support.misbehaving_endpoint import Handler, answers, completion, sends, se
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
 from envgen.mapf.benchmark import SUITE_SHA256, load_suite
-from envgen.mapf.board_text import from_text
+from envgen.mapf.problem import from_text
 from envgen.mapf.prompts import PromptStyle, answer
 from infra.benchmark.sources import limited
 from infra.benchmark.spec import BenchmarkSpec, planned

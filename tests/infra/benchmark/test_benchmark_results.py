@@ -12,9 +12,8 @@ from scipy.stats import binomtest
 
 from envgen.errors import ConfigError, ModelError
 from envgen.files import write_json
-from envgen.mapf.benchmark import item_of, load_suite
+from envgen.mapf.benchmark import MODELS, VARIANTS, item_of, load_suite
 from envgen.mapf.prompts import PromptStyle, answer
-from envgen.mapf.published import MODELS, VARIANTS
 from envgen.mapf.verifier import FailureCategory
 from envgen.suites import Item
 from flows.commands.benchmark_cli import benchmark_tables, closing_lines

@@ -4,8 +4,7 @@ import pytest
 from support.public_rows import public_row, write_rows
 
 from envgen.errors import DataError
-from envgen.mapf.benchmark import SUBSETS, load_suite
-from envgen.mapf.published import BENCHMARK
+from envgen.mapf.benchmark import BENCHMARK, SUBSETS, load_suite
 from infra.benchmark.sources import limited, read_source
 
 
