@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import not_
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
@@ -191,7 +191,7 @@ def _counts(space: Space, answers: list[Judged], samples: int) -> Counts:
     )
 
 
-def _totals(parts: Sequence[Labelled]) -> dict[str, int]:
+def _totals(parts: Sequence[Labelled]) -> dict[str, Any]:
     samples = parts[0].samples
     return {"n": sum(p.n for p in parts), "valid": sum(p.valid for p in parts), "samples": samples}
 

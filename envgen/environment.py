@@ -169,8 +169,9 @@ class Environment:
             for end in ("low", "high")
             for _ in range(10)
         ]
-        instance, verdict = wrong_reference(self, instances) or (None, None)
-        if instance and (reference := self.reference(instance)):
+        wrong = wrong_reference(self, instances)
+        if wrong and (reference := self.reference(wrong[0])):
+            instance, verdict = wrong
             texts = f"{excerpt(reference)} of {excerpt(self.prompt(instance, style))}"
             problem = f"{self.space.label(instance.stratum)}: the reference {texts} is not valid"
             raise ConfigError(f"{self.name}: {problem}: {verdict.detail}; mend generator or scorer")

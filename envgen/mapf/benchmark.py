@@ -96,7 +96,7 @@ def suite_identities(agents: int) -> frozenset[str]:
     return frozenset(id for id, name in rows if f"/{agents}ag_" in name)
 
 
-MODELS = {
+MODELS: dict[str, dict[str, str]] = {
     model: dict(zip(("3 agents", "4 agents", "5 agents"), rates, strict=True))
     for model, rates in {
         "Qwen3-4B base": ("14.83 / 14.00", "3.43 / 3.05", "1.44 / 1.22"),

@@ -185,11 +185,11 @@ def from_text(text: str, id: str = "") -> Problem:
     ends = [[(int(row), int(column)) for row, column in pair] for pair in cells if len(pair) == 2]
     agents = tuple(Agent(start=start, goal=goal) for start, goal in ends)
     problem, letters = Problem(id=id, size=len(grid), holes=holes, agents=agents), _letters(agents)
-    for cell in product(range(len(grid)), repeat=2):
-        letter, expected = grid[cell[0]][cell[1]], letters.get(cell, FROZEN + HOLE)
+    for row, column in product(range(len(grid)), range(len(grid))):
+        letter, expected = grid[row][column], letters.get((row, column), FROZEN + HOLE)
         if letter not in expected:
             raise ValueError(
-                f"cell {cell_text(cell)} of the grid holds {letter!r}, the agent lines ask for "
+                f"cell {cell_text((row, column))} of the grid holds {letter!r}, the agent lines ask for "
                 f"{' or '.join(expected)} there; correct the grid or the lines"
             )
     return problem
