@@ -23,11 +23,7 @@ _ENVIRONMENT = b"envwright.environment"
 
 
 def write_dataset(
-    path: Path,
-    instances: Sequence[Any],
-    style: str,
-    origin: dict,
-    environment: EnvironmentSpec = USUAL,
+    path: Path, instances: Sequence[Any], style: str, origin: dict, environment: EnvironmentSpec = USUAL
 ) -> None:
     """Write a data set atomically, prompts in a style of its environment included. `origin` (config, seed,
     sampling report) goes into the file's metadata."""

@@ -72,10 +72,7 @@ def end_with_parent() -> None:
 def own_modules_first() -> dict[str, str]:
     """Environment of a Python child that finds envwright's modules whatever lies in the working directory."""
     before = [path for path in (os.environ.get("PYTHONPATH"),) if path]
-    return {
-        "PYTHONSAFEPATH": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *before]),
-    }
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *before])}
 
 
 @lru_cache(maxsize=4)

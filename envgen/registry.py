@@ -53,9 +53,8 @@ class Registry:
             raise ConfigError(f"{self.field}: there is no {noun} {name!r}; {hint}known are {names}")
         value, *others = values
         if others:
-            raise ConfigError(
-                f"{self.field}: {name!r} stands for {' and '.join(values)}; uninstall one of the packages"
-            )
+            both = " and ".join(values)
+            raise ConfigError(f"{self.field}: {name!r} stands for {both}; uninstall one of the packages")
         try:
             loaded = EntryPoint(name, value, self.group).load()
         except Exception as error:  # whatever the module of a package raises
@@ -110,7 +109,6 @@ def _load(name: str, options: str) -> Environment:
     with naming("environment.options", ConfigError):
         environment = kind(kind.Options.model_validate_json(options))
     if missing := [field for field in ("name", "version", "space") if not hasattr(environment, field)]:
-        raise ConfigError(
-            f"environment.name: {name!r} has no {' and no '.join(missing)}; set it in its class"
-        )
+        names = " and no ".join(missing)
+        raise ConfigError(f"environment.name: {name!r} has no {names}; set it in its class")
     return environment

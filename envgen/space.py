@@ -53,10 +53,8 @@ class Knob(Frozen):
     @property
     def range(self) -> str:
         """Both ends: `0 to 1`."""
-        low, high = (
-            f"{end:g}" if self.digits is None else f"{end:.{self.digits}f}" for end in (self.low, self.high)
-        )
-        return f"{low} to {high}"
+        kind = "g" if self.digits is None else f".{self.digits}f"
+        return f"{self.low:{kind}} to {self.high:{kind}}"
 
     def clamped(self, value: float) -> float:
         """Return the nearest value within the range; never -0.0."""
@@ -159,10 +157,8 @@ class Space(Frozen):
                 raise ValueError(f"{where}.{odd[0]}: is missing or unknown; the knobs are {', '.join(knobs)}")
             for knob in knobs.values():
                 if not knob.low <= part[knob.name] <= knob.high:
-                    raise ValueError(
-                        f"{where}.{knob.name}: {part[knob.name]:g} is outside of the space, {knob.low:g} to "
-                        f"{knob.high:g}; move it inside"
-                    )
+                    outside = f"{part[knob.name]:g} is outside of the space, {knob.low:g} to {knob.high:g}"
+                    raise ValueError(f"{where}.{knob.name}: {outside}; move it inside")
 
 
 def plural(noun: str) -> str:

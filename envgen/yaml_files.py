@@ -34,13 +34,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (OSError, *YAML_ERRORS) as error:
-        raise DataError(f"{path}: not readable as YAML: {_problem(error)}") from None
+        reason = str(error)
+        if isinstance(error, MarkedYAMLError) and error.problem_mark:
+            reason = f"line {error.problem_mark.line + 1}: {error.problem}"
+        raise DataError(f"{path}: not readable as YAML: {reason}") from None
     if not isinstance(raw, dict):
         raise DataError(f"{path}: holds {type(raw).__name__}, expected a mapping of fields")
     return raw
-
-
-def _problem(error: Exception) -> str:
-    if isinstance(error, MarkedYAMLError) and error.problem_mark:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return str(error)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from envgen.dataset import read_dataset, read_table
 from envgen.errors import DataError, naming
-from envgen.mapf.problem import Instance, Problem, from_text, identity
+from envgen.mapf.problem import Instance, from_text, identity
 from envgen.mapf.solver.solve import solve_many
 from envgen.suites import Benchmark, Item, Published
 
@@ -69,7 +69,12 @@ def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
     read, items = [], list[Item]()
     for where, value in rows:
         with naming(where):
-            read.append((where, *_row(value)))
+            row = BenchmarkRow.model_validate(value)
+            problem = from_text(row.text)
+            if problem.num_agents != row.num_agents:
+                count = f"the text places {problem.num_agents} agents"
+                raise ValueError(f"num_agents is {row.num_agents}, but {count}; correct one of them")
+            read.append((where, row, problem.model_copy(update={"id": identity(problem)})))
     solutions = solve_many([problem for _, _, problem in read])
     for (where, row, problem), solution in zip(read, solutions, strict=True):
         if solution is None:
@@ -77,15 +82,6 @@ def solve_rows(rows: Iterable[tuple[str, Any]]) -> list[Item]:
         subset = row.subset.removeprefix(CONFIG_PREFIX) or EVERYTHING
         items.append(item_of(Instance(problem=problem, solution=solution), row.sample_id, subset))
     return items
-
-
-def _row(value: Any) -> tuple[BenchmarkRow, Problem]:
-    row = BenchmarkRow.model_validate(value)
-    problem = from_text(row.text)
-    if problem.num_agents != row.num_agents:
-        count = f"the text places {problem.num_agents} agents"
-        raise ValueError(f"num_agents is {row.num_agents}, but {count}; correct one of them")
-    return row, problem.model_copy(update={"id": identity(problem)})
 
 
 @cache

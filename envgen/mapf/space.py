@@ -31,9 +31,8 @@ class Options(Frozen):
         if list(self.map_sizes) != sorted(set(self.map_sizes)):
             raise ValueError(f"map_sizes {list(self.map_sizes)} must ascend without repeats")
         if self.min_hole_ratio > self.max_hole_ratio:
-            raise ValueError(
-                f"min_hole_ratio {self.min_hole_ratio} exceeds max_hole_ratio {self.max_hole_ratio}"
-            )
+            low, high = self.min_hole_ratio, self.max_hole_ratio
+            raise ValueError(f"min_hole_ratio {low} exceeds max_hole_ratio {high}")
         return self
 
 
@@ -58,9 +57,7 @@ def space_of(options: Options) -> Space:
         "unless some agent waits",
         limits=(0, 1),
         label=Label(
-            name=WAIT_REQUIRED,
-            condition="an optimal plan needs a wait",
-            present="where a wait is needed",
+            name=WAIT_REQUIRED, condition="an optimal plan needs a wait", present="where a wait is needed"
         ),
     )
     return Space(

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import takewhile
 
 from pydantic import Field
 
 from envgen.frozen import Frozen
 from envgen.mapf.parser import PlanParseError, parse_plan
-from envgen.mapf.problem import Cell, Instance, Path, Plan, Problem, cell_text
+from envgen.mapf.problem import Cell, Instance, Plan, Problem, cell_text
 
 
 class FailureCategory(StrEnum):
@@ -76,7 +77,8 @@ def verify_plan(problem: Problem, plan: Plan, optimum: int | None = None) -> Ver
         missed = category is FailureCategory.GOAL_NOT_REACHED
         legal = 1.0 if missed else max(step - 1, 0) / max(length, 1)
         return Verdict(valid=False, **violation, arrived=arrived, legal_share=legal)
-    costs = [_last_arrival(path) for path in plan]
+    # Steps until a path enters its last cell for the last time.
+    costs = [len(path) - len([*takewhile(path[-1].__eq__, reversed(path))]) for path in plan]
     return Verdict(valid=True, optimal=sum(costs) == optimum, sum_of_costs=sum(costs), makespan=max(costs))
 
 
@@ -91,14 +93,6 @@ def trace(plan: Plan, verdict: Verdict | None) -> tuple[tuple[Cell, ...], ...]:
 
 def _cells_at(plan: Plan, step: int) -> tuple[Cell, ...]:
     return tuple(path[min(step, len(path) - 1)] for path in plan)
-
-
-def _last_arrival(path: Path) -> int:
-    """Return the number of steps until a path enters its last cell for the last time."""
-    step = len(path) - 1
-    while step and path[step - 1] == path[-1]:
-        step -= 1
-    return step
 
 
 def _violations(

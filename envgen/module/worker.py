@@ -94,10 +94,8 @@ class Worker:
             self._process = start_process(
                 [self._python, "-m", "envgen.module.worker", str(child_end.fileno()), *self._arguments],
                 env=os.environ | paths | _ENVIRONMENT | {"PYTHONHASHSEED": self.hash_seed},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
                 pass_fds=[child_end.fileno()],
+                **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
             )
         try:
             self._exchange(b"", "start_seconds")
