@@ -137,8 +137,7 @@ class Breakdown(Frozen):
 
 def format_alarms(space: Space, breakdown: Breakdown) -> dict[str, str]:
     """Return a sentence for each stratum with the format alarm: most of its answers could not be read (the
-    first failure category) or scored (`Space.fault`). Such a stratum is not hard but broken, also where a few
-    answers are valid by luck."""
+    first failure category) or scored (`Space.fault`). Such a stratum is not hard but broken."""
     alarms = {}
     for name, part in breakdown.strata.items():
         failed = sum(part.failures.get(category or "", 0) for category in {space.categories[0], space.fault})

@@ -1,10 +1,9 @@
 """Estimates of rates and of paired differences, with 95 % intervals; `docs/statistics.md` has their coverage.
 
-Outcomes have the shape (training runs, instances): every run is judged on the same instances. Instances are
-samples within strata of fixed size; training runs are samples too (Clark 1973, "The language-as-fixed-effect
-fallacy", Journal of Verbal Learning and Verbal Behavior 12:335). For an outcome y_si = m + a_s + b_i + e_si
-the variance of the mean over S runs and n instances is Var(a) / S + Var(b + mean over s of e) / n. With one
-run the first part cannot be estimated: the interval covers other instances, not other runs.
+Outcomes have the shape (training runs, instances). Instances are samples within strata of fixed size, and
+training runs are samples too (Clark 1973, Journal of Verbal Learning and Verbal Behavior 12:335). For an
+outcome y_si = m + a_s + b_i + e_si the variance of the mean over S runs and n instances is Var(a) / S +
+Var(b + mean over s of e) / n. With one run the interval covers other instances, not other runs.
 """
 
 from collections.abc import Callable, Sequence

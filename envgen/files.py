@@ -78,10 +78,8 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     its owner reads it."""
     with atomic_path(path) as temporary:
         temporary.unlink(missing_ok=True)  # one that a killed process left may have another mode
-        mode = 0o600 if private else 0o666
-        new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(text)
+        temporary.touch(0o600 if private else 0o666, exist_ok=False)
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_html(path: Path, page: str) -> None:
@@ -101,11 +99,9 @@ def read_text(path: Path) -> str:
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) of each line not blank; DataError names the first line that is no JSON."""
-    number = 0
     with _read(path) as file:
         # Not splitlines(): it also splits at U+2028, which may stand inside a JSON string.
-        while line := file.readline(TEXT_LIMIT + 1):
-            number += 1
+        for number, line in enumerate(iter(lambda: file.readline(TEXT_LIMIT + 1), ""), start=1):
             place = f"{path}: line {number}"
             if len(line) > TEXT_LIMIT:
                 limit = f"has more than {TEXT_LIMIT:,} characters"

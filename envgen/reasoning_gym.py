@@ -41,10 +41,9 @@ MAX_REDRAWS = 500
 
 
 class Puzzle:
-    """An allowed generator of the library.
+    """An allowed generator, with its settings and further `fixed` fields of the library's config.
 
-    `config`: its settings. `fixed`: further fields of the library's config. `brief`: the question without
-    explanations, of metadata and question, for a policy that was taught it. `identity`: what makes puzzles in
+    `brief`: the question without explanations, of metadata and question. `identity`: what makes puzzles in
     other words the same, of metadata; None: equal words do. `equal`: whether an answer equals the reference,
     where the scorer of the library is too kind.
     """

@@ -37,11 +37,10 @@ def attainable(
     source: Source,
     held_out: frozenset[str] = frozenset(),
 ) -> tuple[EnvConfig, list[str]]:
-    """The config nearest to `config` of which `sample` can draw `count` instances, and what was changed.
+    """Return the nearest config of which `sample` can draw `count` instances, and what was changed.
 
-    `sample` takes the same arguments. A stratum that is short keeps the instances it has (knobs that ask for
-    a label move to theirs, within their range); its missing share goes to the last stratum that is not short.
-    SamplingError if all are short.
+    A stratum that is short keeps the instances it has, and knobs that ask for a label move to theirs; its
+    missing share goes to the last stratum that is not short. SamplingError if all are short.
     """
     notes: list[str] = []
     short: set[str] = set()

@@ -124,9 +124,8 @@ def verify(
             answer = Answer.model_validate(value)
         if answer.id not in instances:
             raise DataError(f"{where}: id {answer.id!r} is not in {data}")
-        verdict = verdict_on(instances[answer.id], answer.completion)
-        verdicts.append(verdict)
-        lines.append(json.dumps({"id": answer.id, **verdict.model_dump(mode="json")}) + "\n")
+        verdicts.append(verdict_on(instances[answer.id], answer.completion))
+        lines.append(json.dumps({"id": answer.id, **verdicts[-1].model_dump(mode="json")}) + "\n")
     if not lines:
         raise DataError(f"{completions}: holds no answer")
     if output:

@@ -170,9 +170,8 @@ class Frames(NamedTuple):
             visible |= {self.departure(frame + 1): "hidden"} if frame < last else {}
             animation = self._animate("animate", "visibility", visible.items(), calcMode="discrete")
             hidden = {"visibility": "hidden"} if frame < last else {}
-            texts.append(
-                _foot(f"step {self.first + frame} of {self.total}", animation, font_weight=600, **hidden)
-            )
+            text = f"step {self.first + frame} of {self.total}"
+            texts.append(_foot(text, animation, font_weight=600, **hidden))
         return texts
 
     def appearance(self) -> str:
@@ -189,10 +188,9 @@ class Frames(NamedTuple):
 
 def _svg(title: str, view: View, problem: Problem, elements: list[str]) -> str:
     """Return a drawing of a board with more elements; screen readers say its title."""
-    size = {"width": WIDTH, "height": HEIGHT, "viewBox": f"0 0 {WIDTH} {HEIGHT}"}
-    label = f"{problem.size}x{problem.size} {title}"
-    style = {"role": "img", "aria_label": label, "font_family": FONT}
-    return _tag("svg", *view.board(problem), *elements, xmlns="http://www.w3.org/2000/svg", **size, **style)
+    style = {"width": WIDTH, "height": HEIGHT, "viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img"}
+    style |= {"aria_label": f"{problem.size}x{problem.size} {title}", "font_family": FONT}
+    return _tag("svg", *view.board(problem), *elements, xmlns="http://www.w3.org/2000/svg", **style)
 
 
 def _foot(text: str, *inside: str, **style: object) -> str:

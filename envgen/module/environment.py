@@ -74,8 +74,7 @@ class WorkerEnvironment(Environment):
     """Base of environments over a `Worker` with the methods `generate` and `score`; options have a `worker`.
 
     `generate(stratum, knobs, seed)` returns `question`, `answer`, `identity` (texts) and `entry`, and may
-    return `labels` and `brief`, a short question. `score(entry, answer)` returns a number from 0 to 1; only 1
-    is valid, unless `threshold` is lower.
+    return `labels` and `brief`, a short question. `score(entry, answer)` returns a number from 0 to 1.
     """
 
     threshold = 1.0
