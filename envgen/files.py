@@ -67,8 +67,8 @@ def sweep(directory: Path, pattern: str = "**/*") -> None:
     import psutil
 
     for path in directory.glob(f"{pattern}{_PARTIAL}"):
-        writer = re.fullmatch(r"\..*\.([0-9]{1,9})", path.stem)
-        if writer and not psutil.pid_exists(int(writer[1])):
+        writer = re.fullmatch(r"\..*\.([0-9]+)", path.stem)
+        if writer and not psutil.pid_exists(min(int(writer[1]), 2**31 - 1)):
             with suppress(OSError):
                 path.unlink()
 
