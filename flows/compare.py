@@ -24,9 +24,8 @@ from prefect.utilities.urls import url_for
 
 from envgen.errors import ChildError, ConfigError, RunDirectoryError
 from envgen.processes import ended
-from flows.compare_parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, chosen_comparison
 from flows.curriculum import curriculum
-from flows.parameters import PresetChoice
+from flows.parameters import USUAL_COMPARISON, ComparisonOptions, Jobs, PresetChoice, chosen_comparison
 from infra.comparison.finished import is_finished
 from infra.comparison.results import ComparisonResults
 from infra.comparison.spec import Child, ComparisonSpec, open_comparison

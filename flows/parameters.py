@@ -1,4 +1,4 @@
-"""What a curriculum takes as parameters: a form that the Prefect UI can show, and the preset that it means.
+"""What curricula and comparisons take as parameters: forms that the Prefect UI can show, and what they mean.
 
 Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the
 preset's value."""
@@ -17,9 +17,11 @@ from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 from envgen.frozen import Frozen
 from envgen.seeds import Seed
+from infra.comparison.file import is_comparison_file, read_comparison_file, short_form
+from infra.comparison.spec import ComparisonSpec, read_comparison, resolve_comparison
 from infra.config.preset import Preset, load_preset, shipped_presets
 from infra.config.settings import Settings, checked_name, is_name
-from infra.runs.files import CURRICULUM
+from infra.runs.files import COMPARISON, CURRICULUM
 from infra.runs.run import Run, default_name
 from policy.checkpoints import check_model
 
@@ -100,6 +102,25 @@ class CurriculumOptions(PresetOptions):
 AS_IN_PRESET = CurriculumOptions()
 
 
+class ComparisonOptions(PresetOptions):
+    """Which curricula a comparison of a preset consists of; a comparison file says it itself."""
+
+    model_config = ConfigDict(title="Comparison")
+    engineers: list[str] = Field(
+        default=["checkpoint", "random", "fixed"],
+        min_length=1,
+        description="Engineers; one that reads a context may name its context, as checkpoint:V1, and has the "
+        "preset's if it names none. Known are "
+        f"{', '.join(known_engineers())}.",
+    )
+    seeds: list[Seed] = Field(default=[0, 1, 2], min_length=1)
+    """Seeds of all engineers; those that train stage 0 alike share it."""
+
+
+USUAL_COMPARISON = ComparisonOptions()
+Jobs = Annotated[int, Field(ge=1, le=64)]
+
+
 class Membership(Frozen):
     """The comparison that a curriculum is part of."""
 
@@ -124,6 +145,37 @@ def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) 
     resolved = load_preset(preset, options.overrides)
     check_model(resolved.model)
     return resolved, name or default_name(resolved)
+
+
+def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tuple[ComparisonSpec, str]:
+    """Return the comparison that is asked for, every curriculum of it checked, and the text of its file.
+
+    The name of a comparison stands for all of it, the name of a run for its preset. ConfigError or ModelError
+    says what is wrong."""
+    check_free(name)
+    directory = Settings().runs / source
+    if is_directory_name(source) and (directory / COMPARISON).exists():
+        _check_alone(source, name, options, "a comparison that is continued by its name", source)
+        spec = read_comparison(directory)
+        return spec, spec.registrations[-1].text
+    if is_comparison_file(source):
+        _check_alone(source, name, options, "a comparison file", "")
+        file, text = read_comparison_file(Path(source))
+    else:
+        preset = stored_preset(source) or source
+        file, text = short_form(preset, options.engineers, options.seeds, options.overrides, name)
+    spec = resolve_comparison(file)
+    for preset in spec.presets.values():
+        check_model(preset.model)
+    return spec, text
+
+
+def _check_alone(source: str, name: str, options: ComparisonOptions, kind: str, own: str) -> None:
+    if name not in ("", own) or options.model_fields_set:
+        raise ConfigError(
+            f"{source}: {kind} takes no options; write them into the file, or name its preset to add"
+            " engineers or seeds"
+        )
 
 
 def is_directory_name(preset: str) -> bool:

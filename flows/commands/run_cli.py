@@ -10,8 +10,7 @@ from envgen.terminal import console, say
 from envgen.yaml_files import dump_yaml
 from flows.commands.options import takes_options
 from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
-from flows.compare_parameters import ComparisonOptions, chosen_comparison
-from flows.parameters import CurriculumOptions, chosen_curriculum
+from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.comparison.file import sha256
 from infra.comparison.results import read_comparison_results
 from infra.config.preset import Preset

@@ -8,9 +8,8 @@ from prefect.utilities.callables import parameter_schema
 
 from envgen.errors import ConfigError, ModelError
 from flows.compare import compare
-from flows.compare_parameters import ComparisonOptions, chosen_comparison
 from flows.curriculum import curriculum
-from flows.parameters import CurriculumOptions, chosen_curriculum
+from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.comparison.spec import open_comparison
 from infra.config.preset import load_preset
 from infra.runs.files import CURRICULUM

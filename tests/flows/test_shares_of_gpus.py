@@ -9,7 +9,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from envgen.errors import ConfigError
 from flows.compare import Curricula, compare, gpus_needed
-from flows.compare_parameters import ComparisonOptions
+from flows.parameters import ComparisonOptions
 from infra.config.preset import load_preset
 from policy.devices import VISIBLE, device_blocks, visible_devices
 

@@ -9,7 +9,7 @@ from factories import asked, finished_run, shares, with_results
 from engineer.gate import BASE_POLICY, decide
 from envgen.config import EnvConfig
 from envgen.estimates import Difference
-from flows.compare_parameters import ComparisonOptions, chosen_comparison
+from flows.parameters import ComparisonOptions, chosen_comparison
 from infra.config.dotted import parse_override
 from infra.config.preset import load_preset
 from infra.markdown import result_markdown
