@@ -23,9 +23,7 @@ ON_TEST = ", test set"
 
 def rates(results: CurriculumResults, best: str | None) -> pd.DataFrame:
     """Return each rate of the base policy and after each stage, and its change since the base policy; in rows
-    below, pass@k of several answers to an instance, and the rates on the test set where there is one.
-
-    `best` is the environment's word for optimal answers, None without any."""
+    below, pass@k and the rates on the test set. `best`: the word for optimal answers, None without any."""
     words = rate_names(best)
     rows: list[list[Any]] = []
     for stage in (None, *results.stages):
@@ -56,8 +54,7 @@ def strata(space: Space, results: CurriculumResults) -> pd.DataFrame:
 
 
 def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
-    """Return the share of answers per failure category, and of those that were cut off, where any were: of
-    the base policy and after each stage."""
+    """Return the share of answers per failure category, and of answers that were cut off, if any were."""
     parts = [breakdown.overall for breakdown in results.breakdowns]
     rows = [
         [label(name), *(part.share(part.failures.get(name, 0)) for part in parts)]
@@ -90,11 +87,9 @@ def _mix(space: Space, config: EnvConfig, stratum: str) -> Mix | None:
     part = config.strata.get(stratum)
     if part is None or not part.data_ratio:
         return None
-    knobs = [(knob, part.get(knob.name)) for knob in space.knobs]
-    return Mix(
-        part.data_ratio,
-        tuple(f"{knob.word} {setting(knob, value)}" for knob, value in knobs if value is not None),
-    )
+    values = [(knob, part.get(knob.name)) for knob in space.knobs]
+    knobs = [f"{knob.word} {setting(knob, value)}" for knob, value in values if value is not None]
+    return Mix(part.data_ratio, tuple(knobs))
 
 
 def _policies(results: CurriculumResults) -> list[str]:
@@ -120,13 +115,10 @@ def _split_rate(label: str, place: int, part: Counts) -> Rate | None:
 
 
 def overview(results: ComparisonResults) -> pd.DataFrame:
-    """Return what a comparison is about: a row for each arm with its valid rate on the test set at the
-    end, the differences to the baselines, the designs that were used, and what a run has spent."""
+    """Return a row for each arm: valid rate on the test set at the end, differences, designs, expense."""
     table, spent = arms(results, "valid"), [arm.spent for arm in results.arms]
     table["designs used"] = [designs(arm) for arm in results.arms]
-    table["tokens"] = [
-        part and short_count(part.training_tokens + (part.engineer_tokens or 0)) for part in spent
-    ]
+    table["tokens"] = [part and short_count(part.tokens) for part in spent]
     table["time"] = [part and duration(part.training_seconds + part.engineer_seconds) for part in spent]
     return table.astype(object).where(table.notna(), None)
 
@@ -137,13 +129,9 @@ def designs(arm: ArmResult) -> str | None:
 
 
 def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
-    """Return a row for each arm with a figure and its differences to the baselines.
-
-    Where an arm lacks seeds that others have finished, its row says which ones it rests on."""
-    troubled, whole = (
-        {child.arm for child in results.troubled},
-        {s for arm in results.arms for s in arm.seeds},
-    )
+    """Return a row for each arm: its seeds, a figure, and the differences to the baselines."""
+    troubled = {child.arm for child in results.troubled}
+    whole = {seed for arm in results.arms for seed in arm.seeds}
     against, rows = results.differences(figure), []
     for arm in results.arms:
         seeds = f"{len(arm.seeds)} of {len(results.seeds)}{'!' if arm.label in troubled else ''}"
@@ -152,14 +140,8 @@ def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
         paired = [{*pair.seeds} for pair in results.pairs if pair.arm == arm.label and pair.minus in against]
         if any(pair != {*arm.seeds} for pair in paired):
             seeds += f" (differences: {listed(sorted(map(str, set.intersection(*paired))))})"
-        rows.append(
-            [
-                arm.label,
-                seeds,
-                arm.rates.get(figure),
-                *(of_base.get(arm.label) for of_base in against.values()),
-            ]
-        )
+        effects = [of_base.get(arm.label) for of_base in against.values()]
+        rows.append([arm.label, seeds, arm.rates.get(figure), *effects])
     word = figure_names(results.best).get(figure, figure)
     return frame(["arm", "seeds", word, *(f"minus {base}" for base in against)], rows)
 
@@ -193,8 +175,7 @@ def strata_of_arms(results: ComparisonResults) -> pd.DataFrame:
 
 
 def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:
-    """Return the share of the data of each stratum by stage, mean over seeds: a row for each arm and
-    stage."""
+    """Return the share of the data of each stratum, mean over seeds: a row for each arm and stage."""
     rows = [
         [arm.label, f"stage {number}", *(share(stage.get(name, 0.0)) for name in results.strata)]
         for arm in results.arms

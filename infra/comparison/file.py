@@ -15,7 +15,7 @@ from envgen.errors import ConfigError, DataError, validated
 from envgen.files import read_text
 from envgen.frozen import Frozen
 from envgen.seeds import Seed
-from envgen.yaml_files import YAML_ERRORS, dump_yaml, load_yaml
+from envgen.yaml_files import dump_yaml, read_yaml
 from infra.config.dotted import leaves
 from infra.config.preset import Preset, TestSpec, load_preset, shipped_presets
 from infra.config.settings import Stem, checked_name
@@ -64,8 +64,7 @@ class Budget(Frozen):
         return self
 
     def settings(self, stages: int) -> dict[str, Any]:
-        """Return the fields of a preset that hold a run of `stages` stages to the budget. Data are repeated
-        until tokens or seconds are spent."""
+        """Return the fields of a preset that hold a run of `stages` stages to the budget."""
         [(name, whole)] = self.model_dump(exclude_none=True).items()
         if name == "seconds":
             return {"training.max_seconds": whole / stages, "epochs": _MANY}
@@ -90,7 +89,7 @@ class ComparisonFile(Frozen):
     seeds: tuple[Seed, ...] = Field(min_length=1)
     test: Annotated[TestSpec | None, BeforeValidator(_test)] = None
     """The test set; left out, the test set of the preset, else one as large as the validation set."""
-    baselines: tuple[str, ...] = ()
+    baselines: tuple[Stem, ...] = ()
     """Arms that the others are measured against; left out, `fixed` and `random` where they take part."""
     primary: str = ""
     """The arm whose valid rate against the first baseline is tested alone at 5 %."""
@@ -110,25 +109,20 @@ class ComparisonFile(Frozen):
         for field in _BUDGETED & {*self.set, *(field for arm in self.arms.values() for field in arm.set)}:
             if self.budget:
                 raise ValueError(f"set.{field}: the budget sets it; leave out one of both")
-        named = {"baselines": self.baselines, "primary": (self.primary,) if self.primary else ()}
-        for field, labels in named.items():
-            for label in labels:
-                if label not in self.arms:
-                    raise ValueError(f"{field}: {label!r} is no arm; known are {', '.join(self.arms)}")
+        for field, label in (*(("baselines", base) for base in self.baselines), ("primary", self.primary)):
+            if label and label not in self.arms:
+                raise ValueError(f"{field}: {label!r} is no arm; known are {', '.join(self.arms)}")
         if self.primary and self.primary in self.baseline_arms[:1]:
             raise ValueError(f"primary: {self.primary!r} is the first baseline; name another arm")
         if self.primary and not self.baseline_arms:
             raise ValueError("primary: there is no baseline; name one under baselines")
-        if label := next((label for label in self.arms if label.startswith("shared")), ""):
-            raise ValueError(
-                f"arms.{label}: stages 0 have the names that begin with 'shared'; choose another"
-            )
         for label, arm in self.arms.items():
-            for field in arm.set:
-                if field.split(".")[0] in _OF_ALL:
-                    raise ValueError(
-                        f"arms.{label}.set.{field}: is the same for all arms; move it to 'set' beside them"
-                    )
+            if label.startswith("shared"):
+                problem = "stages 0 have the names that begin with 'shared'; choose another"
+                raise ValueError(f"arms.{label}: {problem}")
+            if field := next((field for field in arm.set if field.split(".")[0] in _OF_ALL), ""):
+                problem = "is the same for all arms; move it to 'set' beside them"
+                raise ValueError(f"arms.{label}.set.{field}: {problem}")
         return self
 
     @property
@@ -143,18 +137,15 @@ class ComparisonFile(Frozen):
         return str(folder / preset) if preset.endswith((".yaml", ".yml", ".json")) else preset
 
     def presets(self) -> tuple[Preset, dict[str, Preset]]:
-        """Return what all arms share, and arm -> preset, with the first seed, all checked; ConfigError names
-        the arm whose settings cannot be."""
+        """Return what all arms share, and arm -> preset, with the first seed; ConfigError names the arm."""
         own = {} if self.test is None else {"test": self.test.model_dump(mode="json", exclude_defaults=True)}
         shared = {**own, **self.set, "seed": self.seeds[0]}
         for field in {"seed", "name"} & {*self.set}:
             raise ConfigError(f"--set {field}: a comparison sets it for each curriculum; use seeds")
         base = load_preset(self.preset, {**self.set, "seed": self.seeds[0]})
         if base.approval == "required":
-            raise ConfigError(
-                f"approval: {base.approval} asks a person before each stage, which a comparison cannot; "
-                "use --set approval=none"
-            )
+            problem = "required asks a person before each stage, which a comparison cannot"
+            raise ConfigError(f"approval: {problem}; use --set approval=none")
         if base.test is None and not own:
             shared["test"] = {}
         if self.budget:
@@ -170,9 +161,8 @@ class ComparisonFile(Frozen):
                 raise ConfigError(f"arms.{label}: {name!r} reads no context; write {name}")
             engineer |= {"engineer.name": name} | ({"engineer.context": context} if context else {})
             if name != base.engineer.name:
-                shared = {
-                    key: value for key, value in shared.items() if not key.startswith("engineer.options")
-                }
+                options = [key for key in shared if key.startswith("engineer.options")]
+                shared = {key: shared[key] for key in shared if key not in options}
                 engineer["engineer.options"] = {}
         try:
             return load_preset(self.preset, {**shared, **engineer, **arm.set})
@@ -194,22 +184,15 @@ class Registration(Frozen):
 def read_comparison_file(path: Path) -> tuple[ComparisonFile, str]:
     """Return a comparison and the text of its file; ConfigError names file and field."""
     text = read_text(path)
-    try:
-        raw = load_yaml(text)
-    except YAML_ERRORS as error:
-        raise DataError(f"{path}: not readable as YAML: {error}") from None
-    return validated(ComparisonFile, raw, str(path), {"folder": path.parent}), text
+    return validated(ComparisonFile, read_yaml(path), str(path), {"folder": path.parent}), text
 
 
 def is_comparison_file(name: str) -> bool:
     """Whether a path names a YAML file that has arms, and so is no preset."""
-    if not name.endswith((".yaml", ".yml")) or not Path(name).is_file():
-        return False
     try:
-        raw = load_yaml(read_text(Path(name)))
-    except (DataError, *YAML_ERRORS):
+        return name.endswith((".yaml", ".yml")) and "arms" in read_yaml(Path(name))
+    except DataError:
         return False
-    return isinstance(raw, dict) and "arms" in raw
 
 
 def short_form(
@@ -219,8 +202,7 @@ def short_form(
     settings: dict[str, Any] | None = None,
     name: str = "",
 ) -> tuple[ComparisonFile, str]:
-    """Return the comparison of engineers, `random` or `checkpoint:V1`, as a file would have it, and its
-    text."""
+    """Return the comparison of engineers such as `random` or `checkpoint:V1`, and the text of its file."""
     base, arms = load_preset(preset, settings), dict[str, Any]()
     for item in engineers:
         engineer, context = split_context(item)
@@ -228,11 +210,8 @@ def short_form(
         if label in arms:
             raise ConfigError(f"--engineers: {label} would be run twice; name each once")
         arms[label] = {} if item == label else {"engineer": item}
-    fields: dict[str, Any] = {
-        "name": checked_name(name or f"compare-{base.name}"),
-        "preset": preset,
-        "seeds": [*seeds],
-    }
+    name = checked_name(name or f"compare-{base.name}")
+    fields: dict[str, Any] = {"name": name, "preset": preset, "seeds": [*seeds]}
     fields |= {**({"set": settings} if settings else {}), "arms": arms}
     return validated(ComparisonFile, fields, "comparison"), dump_yaml(fields)
 

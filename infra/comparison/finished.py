@@ -42,8 +42,7 @@ class Finished:
 
     @property
     def in_force(self) -> list[int]:
-        """Numbers of the evaluations of the base policy, and of the policy in force after each stage: the
-        gate may have undone some."""
+        """Numbers of the evaluations of the base policy, and of the policy in force after each stage."""
         return [0, *(stage.gate.in_force + 1 for stage in self.results.stages)]
 
     @property
@@ -59,10 +58,8 @@ class Finished:
 
 
 def read_finished(directory: Path, preset: Preset) -> Finished | None:
-    """Return the curriculum of a run directory; None if stages of the preset are left.
-
-    RunDirectoryError or DataError says why a directory cannot be read, or is of another preset.
-    """
+    """Return the curriculum of a run directory; None if stages of the preset are left. RunDirectoryError or
+    DataError if a directory cannot be read, or is of another preset."""
     run = Run(directory=directory)
     if missing := [file.name for file in (CURRICULUM, RESULTS) if not run.has(file)]:
         complete = sum(1 for _ in directory.glob(f"stage-*/{MANIFEST.name}"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from engineer.engineers.registry import engineer_label
 from envgen.errors import EnvwrightError
@@ -14,7 +15,6 @@ from infra.comparison.finished import Finished, read_finished
 from infra.comparison.results import FRONTIER, ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
 from infra.comparison.spec import ComparisonSpec
 from infra.comparison.speed import speed
-from infra.config.preset import Preset
 from infra.results import Made, StageResult
 from policy.chat.contract import token_sum
 
@@ -47,6 +47,12 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     figures = _Figures(complete, strata, bool(space.best), spec.base.evaluation.samples)
     base = runs[file.baseline_arms[0]] if file.baseline_arms else {}
     pairs = [pair for names in spec.pairs if (pair := figures.pair(*names, runs))]
+    budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
+    arms = []
+    for label, arm in file.arms.items():
+        engineer = spec.presets[label].engineer
+        changes = {"engineer": engineer_label(engineer.name, engineer.context), **arm.set}
+        arms.append(_arm(label, _written(changes), runs[label], base, figures))
     return ComparisonResults(
         comparison=spec.name,
         preset=spec.base.name,
@@ -59,24 +65,12 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         baselines=file.baseline_arms,
         primary=file.primary,
         registrations=spec.registrations,
-        arms=tuple(
-            _arm(label, _written(_engineer(spec.presets[label]) | arm.set), runs[label], base, figures)
-            for label, arm in file.arms.items()
-        ),
+        arms=tuple(arms),
         children=tuple(children),
         pairs=tuple(_adjusted(pairs, spec)),
-        shared=_written({**file.set, **_budget(spec)}),
+        shared=_written({**file.set, **{f"budget.{name}": value for name, value in budget.items()}}),
         made=Made.together(run.results.made for run in complete),
     )
-
-
-def _engineer(preset: Preset) -> dict[str, Any]:
-    return {"engineer": engineer_label(preset.engineer.name, preset.engineer.context)}
-
-
-def _budget(spec: ComparisonSpec) -> dict[str, Any]:
-    parts = spec.file.budget.model_dump(exclude_none=True) if spec.file.budget else {}
-    return {f"budget.{name}": value for name, value in parts.items()}
 
 
 def _written(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -84,16 +78,13 @@ def _written(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the strata of the test set, the easiest first: by the valid rate of the base policy, then in
-    the order of the space."""
-    if not runs:
-        return ()
-
-    def solved(name: str) -> float:
-        return float(np.mean([run.test.outcomes["valid"][0][run.test.strata == name] for run in runs]))
-
-    there = [name for name in names if name in runs[0].test.strata]
-    return tuple(sorted(there, key=lambda name: -solved(name)))
+    """Return the strata of the test set by the valid rate of the base policy, the highest first."""
+    solved = {
+        name: np.mean([run.test.outcomes["valid"][0][run.test.strata == name] for run in runs])
+        for name in names
+        if runs and name in runs[0].test.strata
+    }
+    return tuple(sorted(solved, key=lambda name: -solved[name]))
 
 
 class _Figures:
@@ -121,8 +112,7 @@ class _Figures:
         return judged.outcomes[name if name in ("optimal", "pass") else "valid"][run.final], strata
 
     def _weights(self, run: Finished) -> np.ndarray:
-        """Return the weights of the evaluations in the mean height of the curve over the tokens that all runs
-        have, straight between evaluations."""
+        """Return the weights of evaluations in the mean of a curve over the tokens that all runs have."""
         tokens, horizon = run.tokens, self._horizon
         places = np.unique([*tokens[tokens < horizon], horizon])
         heights = [np.interp(places, tokens, unit) for unit in np.eye(len(tokens))]
@@ -144,22 +134,13 @@ class _Figures:
 def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
     """Add the adjusted p-values of the differences that words are about."""
     by_names = {(pair.arm, pair.minus): pair for pair in pairs}
-    family = {
-        tested: by_names[tested[:2]].differences[tested[2]].p
-        for tested in spec.tested
-        if tested[:2] in by_names
-    }
+    tested = [test for test in spec.tested if test[:2] in by_names]
+    p = {test: by_names[test[:2]].differences[test[2]].p for test in tested}
     alone = (spec.file.primary, *spec.file.baseline_arms[:1], "valid")
-    rest = [tested for tested in family if tested != alone]
-    family |= dict(zip(rest, holm([family[tested] for tested in rest]), strict=True))
-    return [
-        pair.model_copy(
-            update={
-                "adjusted": {rate: p for (arm, minus, rate), p in family.items() if (arm, minus) == names}
-            }
-        )
-        for names, pair in by_names.items()
-    ]
+    rest = [test for test in tested if test != alone]
+    p |= dict(zip(rest, holm([p[test] for test in rest]), strict=True))
+    adjusted = {names: {test[2]: p[test] for test in tested if test[:2] == names} for names in by_names}
+    return [pair.model_copy(update={"adjusted": adjusted[names]}) for names, pair in by_names.items()]
 
 
 def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _Figures) -> ArmResult:
@@ -200,20 +181,16 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _
 
 
 def _shares(runs: Sequence[Finished]) -> tuple[dict[str, float], ...]:
-    configs = [[stage.config for stage in run.results.stages] for run in runs]
-    return tuple(
-        {
-            name: float(np.mean([c.strata[name].data_ratio if name in c.strata else 0.0 for c in stage]))
-            for name in dict.fromkeys(name for config in stage for name in config.strata)
-        }
-        for stage in zip(*configs, strict=True)
-    )
+    frames = [
+        pd.DataFrame([{name: part.data_ratio for name, part in each.config.strata.items()} for each in stage])
+        for stage in zip(*(run.results.stages for run in runs), strict=True)
+    ]
+    return tuple(frame.fillna(0.0).mean().to_dict() for frame in frames)
 
 
 def _spent(stages: Sequence[StageResult], runs: int) -> Spent:
-    engineer = token_sum(
-        stage.tokens.get(name, 0) for stage in stages for name in ("engineer_prompt", "engineer_completion")
-    )
+    purposes = ("engineer_prompt", "engineer_completion")
+    engineer = token_sum(stage.tokens.get(name, 0) for stage in stages for name in purposes)
     return Spent(
         training_tokens=sum(stage.training.completion_tokens for stage in stages) / runs,
         training_seconds=sum(stage.seconds.get("train", 0.0) for stage in stages) / runs,

@@ -54,21 +54,16 @@ def _facts(results: ComparisonResults) -> dict[str, str]:
 
 
 def conclusions(results: ComparisonResults) -> list[str]:
-    """Return for each rate on the test set who ends ahead of each baseline, by how much, and who cannot
-    be told from it, without a baseline of each other arm; then the cost, and arms whose designs were not
-    used.
-
-    Who is ahead or behind follows from p-values that Holm's method adjusts for the number of differences.
-    """
+    """Return who ends ahead of or behind whom in each rate on the test set, by p-values that Holm's method
+    adjusts; then what is missing, and the cost."""
     pairs = [pair for pair in results.pairs if pair.adjusted]
     if not any(arm.seeds for arm in results.arms):
         return ["No curriculum has finished yet.", *_trouble(results)]
     if not pairs:
-        several = sum(bool(arm.seeds) for arm in results.arms) > 1
-        said = (
-            "No baseline has finished yet with a seed of another arm." if several else "One arm has finished."
-        )
-        return [f"{said} There is nothing to compare with.", *_trouble(results)]
+        reason = "One arm has finished."
+        if sum(bool(arm.seeds) for arm in results.arms) > 1:
+            reason = "No baseline has finished yet with a seed of another arm."
+        return [f"{reason} There is nothing to compare with.", *_trouble(results)]
     rates = [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
     alone = any(len(pair.seeds) == 1 for pair in pairs)
     caution = ["Differences of one seed say nothing of how other training runs would fare."] if alone else []
@@ -82,21 +77,16 @@ def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
         parts = []
         for pair in (row for row in rows if row.minus == base):
             effect, p = pair.differences[rate], pair.adjusted[rate]
-            if p < ALPHA:
-                place, sure = (
-                    "ahead" if effect.value > 0 else "behind",
-                    f"p = {p:.2g}" if p >= 0.001 else "p < 0.001",
-                )
-                parts.append(f"{pair.arm} is {place} by {estimate(effect)} ({sure})")
-            else:
-                parts.append(f"{pair.arm} {estimate(effect)}, not shown")
+            place = "ahead" if effect.value > 0 else "behind"
+            written = f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+            proven = f"{pair.arm} is {place} by {estimate(effect)} ({written})"
+            parts.append(proven if p < ALPHA else f"{pair.arm} {estimate(effect)}, not shown")
         sentences.append(f"Against {base}, in {word} rate on the test set: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
 def _trouble(results: ComparisonResults) -> list[str]:
-    """Return what a reader must know before the figures: designs that were not used, runs that are
-    missing."""
+    """Return the arms with designs that were not used, and the runs that are missing."""
     lines = [
         f"{arm.label} trained on {arm.designs_used} of the {arm.designs_asked} designs that it was asked for:"
         " its other stages kept the config before."
@@ -112,9 +102,5 @@ def _trouble(results: ComparisonResults) -> list[str]:
 
 
 def _cost(results: ComparisonResults) -> str:
-    spent = [
-        f"{arm.label} {short_count(arm.spent.training_tokens + (arm.spent.engineer_tokens or 0))}"
-        for arm in results.arms
-        if arm.spent
-    ]
+    spent = [f"{arm.label} {short_count(arm.spent.tokens)}" for arm in results.arms if arm.spent]
     return f"Tokens of a run, training and engineer: {', '.join(spent)}."

@@ -1,5 +1,7 @@
 """What a comparison can show, said before it is run."""
 
+from itertools import product
+
 import pandas as pd
 
 from envgen.estimates import detectable
@@ -13,25 +15,16 @@ RUN_SD = (0.005, 0.01, 0.03)
 
 def plan(spec: ComparisonSpec) -> pd.DataFrame:
     """Return the smallest true difference of valid rates that is shown with 80 % power: a row for each
-    number of seeds, tested alone as the primary one or at Holm's first step, and for each spread between
-    training runs."""
+    number of seeds, tested alone as the primary one or at Holm's first step; a column for each `RUN_SD`."""
     instances, asked = count_instances(spec.base), len(spec.file.seeds)
     tests = len(spec.tested) - bool(spec.file.primary)
     counts = dict.fromkeys(([1] if spec.file.primary else []) + [max(1, tests)])
-    rows = [
-        [
-            f"{seeds}{' (asked for)' if seeds == asked else ''}",
-            "alone" if count == 1 else f"one of {count}",
-            *(_points(detectable(seeds, instances, count, run_sd=spread)) for spread in RUN_SD),
-        ]
-        for seeds in sorted({2, 3, 5, 10, asked})
-        for count in counts
-    ]
+    rows = []
+    for seeds, count in product(sorted({2, 3, 5, 10, asked}), counts):
+        values = [detectable(seeds, instances, count, run_sd=spread) for spread in RUN_SD]
+        named = [f"{seeds}{' (asked for)' * (seeds == asked)}", "alone" if count == 1 else f"one of {count}"]
+        rows.append([*named, *(f"{100 * value:.1f}" if value < 1 else "none" for value in values)])
     return frame(["seeds", "tested", *(f"runs differ by {100 * spread:g}" for spread in RUN_SD)], rows)
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:.1f}" if value < 1 else "none"
 
 
 def count_instances(preset: Preset) -> int:

@@ -59,6 +59,11 @@ class Spent(Frozen):
     """Of its questions and answers."""
     engineer_seconds: float
 
+    @property
+    def tokens(self) -> float:
+        """Tokens of training and engineer; unknown ones count as 0."""
+        return self.training_tokens + (self.engineer_tokens or 0)
+
 
 class ArmResult(Frozen):
     """One arm over the seeds that finished."""
@@ -121,12 +126,9 @@ class ComparisonResults(Frozen):
 
     def differences(self, figure: Figure) -> dict[str, dict[str, Difference]]:
         """Baseline -> arm -> difference in a figure; baselines without an arm are left out."""
+        pairs = [pair for pair in self.pairs if figure in pair.differences]
         effects = {
-            base: {
-                pair.arm: pair.differences[figure]
-                for pair in self.pairs
-                if pair.minus == base and figure in pair.differences
-            }
+            base: {pair.arm: pair.differences[figure] for pair in pairs if pair.minus == base}
             for base in self.baselines
         }
         return {base: of_base for base, of_base in effects.items() if of_base}
@@ -140,6 +142,5 @@ class ComparisonResults(Frozen):
 def read_comparison_results(directory: Path) -> ComparisonResults:
     """`comparison_results.json` of a comparison; RunDirectoryError if nothing has finished."""
     missing = f"{directory}: {RESULTS_FILE} is missing; nothing has finished yet, or this is no comparison"
-    return read_model(
-        directory / RESULTS_FILE, ComparisonResults, missing, "run the same command again to rewrite it"
-    )
+    remedy = "run the same command again to rewrite it"
+    return read_model(directory / RESULTS_FILE, ComparisonResults, missing, remedy)

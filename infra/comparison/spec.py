@@ -51,21 +51,15 @@ class ComparisonSpec(Frozen):
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The arms that are compared: each with each baseline, then two arms that are none, each pair
-        once."""
+        """The arms that are compared: each with each baseline, then two arms that are none."""
         bases, arms = self.file.baseline_arms, [*self.presets]
-        first = [
-            (arm, base)
-            for number, base in enumerate(bases, start=1)
-            for arm in arms
-            if arm not in bases[:number]
-        ]
-        return first + list(combinations([arm for arm in arms if arm not in bases], 2))
+        others = [arm for arm in arms if arm not in bases]
+        first = [(arm, base) for rank, base in enumerate(bases, 1) for arm in arms if arm not in bases[:rank]]
+        return first + list(combinations(others, 2))
 
     @property
     def tested(self) -> list[tuple[str, str, str]]:
-        """Arm, other arm and rate of each difference that is tested: with the baselines, or of all pairs
-        where there are none."""
+        """Arm, other arm and rate of each difference that is tested: of all pairs without baselines."""
         rates = ["valid", *(["optimal"] if self.base.space.best else [])]
         bases = self.file.baseline_arms
         return [(*pair, rate) for pair in self.pairs if pair[1] in bases or not bases for rate in rates]
@@ -74,11 +68,9 @@ class ComparisonSpec(Frozen):
     def children(self) -> list[Child]:
         """Every arm with every seed, one seed after the other, so that a cut-off comparison is a fair one."""
         return [
-            Child(
-                name=f"{label}-s{seed}", preset=_seeded(preset, seed), arm=label, root=self._root(label, seed)
-            )
+            Child(name=f"{arm}-s{seed}", preset=_seeded(preset, seed), arm=arm, root=self._root(arm, seed))
             for seed in self.file.seeds
-            for label, preset in self.presets.items()
+            for arm, preset in self.presets.items()
         ]
 
     @property
@@ -96,13 +88,9 @@ class ComparisonSpec(Frozen):
     def _root(self, label: str, seed: int) -> str:
         """Return the name of the stage 0 that a curriculum starts from: arms that train it alike share one,
         named after the first of them unless that is the first arm."""
-        alike = (
-            other
-            for other, preset in self.presets.items()
-            if not changed_fields(preset, self.presets[label], _OWN_FIELDS)
-        )
-        first = next(alike)
-        return f"{SHARED}-s{seed}" if first == next(iter(self.presets)) else f"{SHARED}-{first}-s{seed}"
+        own, arms = self.presets[label], list(self.presets)
+        first = next(arm for arm in arms if not changed_fields(self.presets[arm], own, _OWN_FIELDS))
+        return f"{SHARED}-s{seed}" if first == arms[0] else f"{SHARED}-{first}-s{seed}"
 
 
 def _seeded(preset: Preset, seed: int) -> Preset:
@@ -116,10 +104,8 @@ def resolve_comparison(file: ComparisonFile) -> ComparisonSpec:
 
 
 def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> ComparisonSpec:
-    """Register a comparison in a new directory, or find it in an existing one; return all that it then holds.
-
-    Arms and seeds may be added, with a registration of their own. RunDirectoryError names what else differs.
-    """
+    """Register a comparison in a new directory, or add arms and seeds to an existing one; return the whole.
+    RunDirectoryError names what else differs."""
     path = directory / COMPARISON
     if not path.exists():
         check_unused(path, "comparison")
@@ -138,10 +124,8 @@ def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> Compa
     seeds = tuple(dict.fromkeys([*stored.file.seeds, *wanted.file.seeds]))
     file = stored.file.model_copy(update={"arms": stored.file.arms | wanted.file.arms, "seeds": seeds})
     # Of known arms too: memory and speed may have changed.
-    presets = stored.presets | {
-        label: preset.model_copy(update={"seed": stored.base.seed})
-        for label, preset in wanted.presets.items()
-    }
+    seed = stored.base.seed
+    presets = stored.presets | {arm: _seeded(preset, seed) for arm, preset in wanted.presets.items()}
     whole = stored.model_copy(update={"file": file, "presets": presets})
     if whole == stored:
         return stored
@@ -153,15 +137,10 @@ def _changes(stored: ComparisonSpec, wanted: ComparisonSpec) -> list[str]:
     """Return in what a comparison differs from the registered one, but for added arms and seeds."""
     free = {"arms", "seeds", "preset", "set", "name", *(() if wanted.file.baselines else ("baselines",))}
     there, here = stored.file.model_dump(exclude=free), wanted.file.model_dump(exclude=free)
-    changes = [
-        f"{name}: {there[name]} there, {here[name]} here" for name in there if there[name] != here[name]
-    ]
-    presets = {"": (stored.base, wanted.base)} | {
-        f"arms.{label}: ": (preset, wanted.presets[label])
-        for label, preset in stored.presets.items()
-        if label in wanted.presets
-    }
-    for label, (old, new) in presets.items():
+    changes = [f"{name}: {old} there, {here[name]} here" for name, old in there.items() if old != here[name]]
+    common = [arm for arm in stored.presets if arm in wanted.presets]
+    presets = {f"arms.{arm}: ": (stored.presets[arm], wanted.presets[arm]) for arm in common}
+    for label, (old, new) in ({"": (stored.base, wanted.base)} | presets).items():
         if changed := changed_fields(old, new, {"description", "approval", "seed"}):
             changes.append(f"{label}{changed}")
     return changes

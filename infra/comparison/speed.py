@@ -16,8 +16,8 @@ Share = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
 class Speed(Frozen):
-    """The training tokens at which the mean curve of an arm reaches the last rate of a baseline, straight
-    between evaluations, as a share of all that the baseline spent."""
+    """The training tokens at which the mean curve of an arm reaches the last rate of a baseline, as a share
+    of all that the baseline spent."""
 
     value: Share
     interval: tuple[Share, Share] | None
@@ -51,12 +51,9 @@ def _reached(curve: np.ndarray, tokens: np.ndarray, target: float) -> float:
     above = np.flatnonzero(curve >= target - 1e-9)  # a curve reaches its own end
     if not above.size:
         return np.inf
-    after = int(above[0])
-    return (
-        float(np.interp(target, curve[after - 1 : after + 1], tokens[after - 1 : after + 1]))
-        if after
-        else 0.0
-    )
+    if not (after := int(above[0])):
+        return 0.0
+    return float(np.interp(target, curve[after - 1 : after + 1], tokens[after - 1 : after + 1]))
 
 
 def _share(value: float) -> Share:
