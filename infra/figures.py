@@ -1,7 +1,5 @@
-"""Every figure of reports and comparisons, as an image in a page.
-
-They are drawn for a light page; the style sheet of a dark one inverts their lightness and keeps their hues.
-"""
+"""Every figure of reports and comparisons, as an image in a light page; the style sheet of a dark one inverts
+their lightness and keeps their hues."""
 
 import base64
 import io
@@ -38,8 +36,7 @@ _NARROW = 0.08
 """Share of the width below which a part of a bar has no number."""
 _SIDE = 0.07
 """Valid and optimal points stand this far left and right of their stage."""
-_OFFSET: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
-_BOLD: dict[str, Any] = {**_OFFSET, "weight": "bold", "size": 12}
+_BOLD: Any = {"textcoords": "offset points", "annotation_clip": False, "weight": "bold", "size": 12}
 OVERALL, PANEL = (420, 225), (270, 178)
 """Sizes of charts of rates in CSS pixels."""
 _PANELS = 5
@@ -54,10 +51,8 @@ def category_colours(space: Space) -> dict[str, str]:
 def rate_chart(
     title: str, parts: Sequence[Counts], rates: Sequence[str], *, top: float, size: tuple[int, int] = OVERALL
 ) -> Markup:
-    """Draw rates of the base policy and after each stage with intervals, on an axis up to `top`.
-
-    The values of a single rate stand above its points, the last values of valid and optimal beside them.
-    """
+    """Draw rates of the base policy and after each stage with intervals, on an axis up to `top`; values stand
+    above the points of a single rate, and beside the last ones of valid and optimal."""
     figure, axes = _figure(*size)
     last = len(parts) - 1
     for place, name in zip((-_SIDE, _SIDE) if len(rates) == 2 else (0.0,), rates, strict=True):
@@ -86,37 +81,30 @@ def axis_top(parts: Sequence[Counts]) -> float:
 
 
 def failure_bars(space: Space, parts: Mapping[str, Counts]) -> Markup:
-    """Draw the share of answers per failure category, a bar for each policy, in HTML: it fits any screen.
-
-    `parts`: name of a policy -> counts of its answers."""
+    """Draw the share of answers per failure category in HTML, a bar for each policy. `parts`: its counts."""
     row = Markup('<div class="row"><span>{}</span><div class="bar">{}</div><b>{}</b></div>')
     block = Markup('<span style="width: {:.3f}%; background: {}; color: {}">{}</span>')
     full = max(1 - part.valid_rate.value for part in parts.values()) or 1.0
     rows = Markup("")
     for name, part in parts.items():
-        shares = {category: part.failures.get(category, 0) / part.n for category in space.categories}
-        blocks = [
-            block.format(
-                100 * share / full,
-                colour,
-                "#ffffff" if colour in _DARK else "#14181c",
-                f"{100 * share:.0f}" if share > _NARROW * full else "",
-            )
-            for share, colour in zip(shares.values(), category_colours(space).values(), strict=True)
-        ]
-        rows += row.format(name, Markup("").join(blocks), estimate(part.share(part.n - part.valid)))
+        blocks = Markup("")
+        for category, colour in category_colours(space).items():
+            share = part.failures.get(category, 0) / part.n
+            words = "#ffffff" if colour in _DARK else "#14181c"
+            number = f"{100 * share:.0f}" if share > _NARROW * full else ""
+            blocks += block.format(100 * share / full, colour, words, number)
+        rows += row.format(name, blocks, estimate(part.share(part.n - part.valid)))
     return rows
 
 
 def training_chart(
-    title: str, steps: np.ndarray, values: np.ndarray, limits: tuple[float, float] | None = None
+    title: str, steps: Sequence[int], values: Sequence[float], limits: tuple[float, float] | None = None
 ) -> Markup:
-    """Draw a quantity over training steps: each step faintly, the running mean in full with its last value.
-
-    Without `limits` of the axis the quantity is a share.
-    """
+    """Draw a quantity over training steps, faintly, and its running mean with the last value; without
+    `limits` of the axis it is a share."""
     figure, axes = _figure(400, 165)
     colour = INK if limits else NO_SIGNAL
+    values = np.array(values, dtype=float)
     window = max(1, len(values) // 15)
     smooth = np.convolve(values, np.ones(window) / window, mode="valid")
     axes.plot(steps, values, color=colour, linewidth=1, alpha=0.35)
@@ -134,11 +122,8 @@ def training_chart(
 
 
 def learning_curves(results: ComparisonResults) -> Markup | None:
-    """Draw the valid rate of arms on the test set over the generated tokens, by stage where tokens are not
-    known; with several, each also has a panel by stage with its interval.
-
-    None if no curriculum has finished.
-    """
+    """Draw the valid rate of arms on the test set over the generated tokens, by stage where tokens are
+    unknown; each of several also has a panel by stage with its interval. None before a run has finished."""
     arms = [arm for arm in results.arms if arm.curve]
     if not arms:
         return None
@@ -155,7 +140,9 @@ def learning_curves(results: ComparisonResults) -> Markup | None:
         main.set_xlabel("generated training tokens, mean over seeds; a point after each stage", color=MUTED)
     else:
         _stage_axis(main, results.stages, words=True)
-    main.set_title(_curves_title(results, many), loc="left", color=INK, fontsize=12)
+    subject = f"Valid rate on {results.instances} test instances, mean over seeds"
+    words = f"{subject}{'; below, with' if many else ','} 95 % intervals over {sampled(arms)}"
+    main.set_title(words, loc="left", color=INK, fontsize=12)
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9.5, labelcolor=INK)
     axes = [main]
     for index, arm in enumerate(arms if many else ()):
@@ -173,11 +160,7 @@ def learning_curves(results: ComparisonResults) -> Markup | None:
 
 
 def effect_chart(results: ComparisonResults) -> Markup | None:
-    """Draw differences of the final valid rate on the test set: a panel for each baseline, a row for each
-    arm.
-
-    None without a baseline.
-    """
+    """Draw differences of the final valid rate on the test set, a panel for each baseline; None without."""
     against = results.differences("valid")
     if not against:
         return None
@@ -185,31 +168,22 @@ def effect_chart(results: ComparisonResults) -> Markup | None:
     figure = _new_figure(403, 94 + sum(24.5 * height + 30 for height in heights))
     panels = figure.subplots(len(against), 1, squeeze=False, height_ratios=heights)[:, 0]
     effects = [effect for of_base in against.values() for effect in of_base.values()]
-    significant = {
-        (pair.arm, pair.minus) for pair in results.pairs if pair.adjusted.get("valid", 1.0) < ALPHA
-    }
+    significant = [pair for pair in results.pairs if pair.adjusted.get("valid", 1.0) < ALPHA]
     # At least one point, where nothing differs.
     reach = 1.05 * max(0.01, *(abs(end) for effect in effects for end in (effect.low, effect.high)))
     for axes, (base, of_base) in zip(panels, against.items(), strict=True):
-        _forest(axes, of_base, {arm for arm, minus in significant if minus == base})
+        _forest(axes, of_base, [pair.arm for pair in significant if pair.minus == base])
         axes.set_xlim(-reach, reach)
         axes.set_title(f"minus {base}", loc="left", color=INK, fontsize=11)
     explained = "points of the final valid rate on the test set, 95 % intervals, unadjusted;"
-    figure.supxlabel(
-        f"{explained}\nfilled: ahead or behind by the adjusted p-value", fontsize=9.5, color=MUTED
-    )
+    explained += "\nfilled: ahead or behind by the adjusted p-value"
+    figure.supxlabel(explained, fontsize=9.5, color=MUTED)
     return _image(figure, "Differences of the final valid rate to each baseline")
 
 
 def sampled(arms: Sequence[ArmResult]) -> str:
     """Return what intervals take for samples: with one seed an arm, instances alone."""
     return "seeds and instances" if any(len(arm.seeds) > 1 for arm in arms) else "instances"
-
-
-def _curves_title(results: ComparisonResults, many: bool) -> str:
-    over = f"95 % intervals over {sampled(results.arms)}"
-    below = f"; below, with {over}" if many else f", {over}"
-    return f"Valid rate on {results.instances} test instances, mean over seeds{below}"
 
 
 def _curve(axes: "Axes", arm: ArmResult, index: int, places: Sequence[float], *, band: bool) -> None:

@@ -35,9 +35,7 @@ def _text(cell: Any) -> str:
 
 
 def result_markdown(run: Run, results: CurriculumResults, places: dict[str, str], waiting: str) -> str:
-    """Return the result of a run so far: state, headlines, rates and links.
-
-    `places` are addresses by name; what is no web address is written as a path."""
+    """Return the result of a run so far: state, headlines, rates, and links to `places`, address by name."""
     space, state = run.preset.space, f"{len(results.stages)} of {run.preset.stages} stages are finished."
     compare = advice(results, run)
     links = [
@@ -64,14 +62,12 @@ def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: En
     reason = quiet(proposal.rationale or "(none)").splitlines()
     lines += ["**Reason given:**", "\n".join(f"> {line}" for line in reason)]
     # A list: the dialog in which a person decides is too narrow for a table.
-    changes = tables.changes(space, previous, proposal.config)
-    strata = [
-        f"- **{quiet(stratum)}:** "
-        + ", ".join(
-            f"{word} {number.text}" for word, number in zip(changes.columns[1:], numbers, strict=True)
+    changes, strata = tables.changes(space, previous, proposal.config), []
+    for stratum, *numbers in changes.itertuples(index=False, name=None):
+        named = zip(changes.columns[1:], numbers, strict=True)
+        strata.append(
+            f"- **{quiet(stratum)}:** {', '.join(f'{word} {number.text}' for word, number in named)}"
         )
-        for stratum, *numbers in changes.itertuples(index=False, name=None)
-    ]
     lines.append("\n".join(strata))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
     return "\n\n".join(lines)

@@ -69,8 +69,8 @@ class RunStatus(Frozen):
 
 
 def resume_command(directory: Path) -> str:
-    """Return the command that continues a run, or the comparison that it belongs to; for a run outside of the
-    runs folder, the command that makes it anew."""
+    """Return the command that continues a run or its comparison; outside of the runs folder, that runs it
+    anew."""
     name = run_name(directory)
     if above := Run(directory=directory).comparison:
         return shlex.join(["envwright", "compare", run_name(above)])

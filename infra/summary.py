@@ -5,7 +5,7 @@ import shlex
 from engineer.engineers.registry import asks, reads_context
 from engineer.gate import name_of
 from envgen.estimates import Difference, Rate
-from infra.formats import SPACE, count, interval, percent, points
+from infra.formats import count, estimate, percent
 from infra.results import CurriculumResults, Part
 from infra.runs.run import Run
 from policy.checkpoints import SHIPPED
@@ -16,9 +16,7 @@ _FALLBACK = ", the previous config is kept"
 
 def headlines(results: CurriculumResults, best: str | None) -> list[str]:
     """Return a sentence for the designed stages, if any, and one for stage 0; rates claim no more than their
-    intervals.
-
-    `best` is the environment's word for optimal answers, None without any."""
+    intervals. `best`: the environment's word for optimal answers, None without any."""
     sentences = [f"{part_label(part, results)}: {_changes(part, best)}." for part in results.parts]
     if not results.start.overall.valid:
         unsolved = f"the base policy solved none of {count(results.start.overall.instances, 'instance')}"
@@ -54,19 +52,13 @@ def _changes(part: Part, best: str | None) -> str:
 
 
 def _change(word: str, change: Difference, after: Rate, before: Rate) -> str:
-    what = f"{word} {_verb(change)}" if _verb(change) else f"no clear change in {word}"
-    gain = f"{points(change.value)}{SPACE}points {interval(change)}"
-    return f"{what} from {percent(before.value)} to {percent(after.value)}, {gain}"
-
-
-def _verb(change: Difference) -> str:
-    """Return `rose` or `fell`; empty if the interval holds zero."""
-    return ("", "rose", "fell")[change.sign]
+    what = (f"no clear change in {word}", f"{word} rose", f"{word} fell")[change.sign]
+    return f"{what} from {percent(before.value)} to {percent(after.value)}, {estimate(change)}"
 
 
 def advice(results: CurriculumResults, run: Run) -> tuple[str, str] | None:
-    """Return a sentence and the command that measures what the designs are worth; None before a stage was
-    designed, and for a run of the baseline `fixed` or of a comparison."""
+    """Return a sentence and the command that measures what the designs are worth; None without a designed
+    stage, and for a run of the baseline `fixed` or of a comparison."""
     if len(results.parts) == 1 or results.engineer == "fixed" or run.comparison:
         return None
     preset = run.preset
@@ -85,8 +77,7 @@ def advice(results: CurriculumResults, run: Run) -> tuple[str, str] | None:
 
 
 def notes(results: CurriculumResults) -> list[str]:
-    """Return what a person should know at the end: drops and their consequence, decisions, and configs that
-    were kept and why."""
+    """Return drops and their consequence, decisions, and configs that were kept and why."""
     lines = []
     for stage in results.stages:
         reason = stage.proposal.fallback

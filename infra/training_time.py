@@ -20,15 +20,14 @@ with random weights; several cards are taken to be as many times as fast."""
 
 
 def stages_of(spec: ComparisonSpec) -> list[tuple[Preset, int]]:
-    """Return the presets of a comparison's curricula and of the stages 0 that they share, with the number of
-    stages that each trains."""
+    """Return the presets of a comparison's curricula and shared stages 0, each with its number of stages."""
     rest = [(child.preset, child.preset.stages - 1) for child in spec.children]
     return [*((root.preset, 1) for root in spec.roots), *rest]
 
 
 def training_seconds(stages: Iterable[tuple[Preset, int]]) -> float | None:
-    """Return the seconds of optimizer steps whose completions all have full length, for presets with their
-    numbers of stages; None if the throughput of a model is unknown. ConfigError if TRL refuses an option."""
+    """Return the seconds of optimizer steps if all completions have full length, for presets with their
+    numbers of stages; None if the throughput of a model is unknown."""
     total = 0.0
     for preset, count in stages:
         settings, processes = preset.training, process_count(preset.training)
@@ -47,7 +46,5 @@ def training_time(stages: Iterable[tuple[Preset, int]]) -> str:
     seconds = training_seconds(stages)
     if seconds is None:
         return "training time: unknown until the first steps are measured"
-    return (
-        f"training time: {seconds / 3600:,.1f} h on H200 cards if all completions have full length, without"
-        " generation and evaluation"
-    )
+    scope = "on H200 cards if all completions have full length, without generation and evaluation"
+    return f"training time: {seconds / 3600:,.1f} h {scope}"

@@ -35,8 +35,7 @@ RANDOM = "random"
 START_DRAWS = 100
 """Random configs that are tried for stage 0."""
 TUNING_SEED = 20_270
-"""Seed of the tuning set: `--set validation.seed=20270` judges on instances that are none of the validation
-set."""
+"""Seed of the tuning set: `--set validation.seed=20270` judges on other instances."""
 
 
 def _read_start(value: Any) -> Any:
@@ -109,8 +108,9 @@ class Preset(Frozen, use_attribute_docstrings=True):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.prompt_style not in self.task.styles:
-            styles = ", ".join(self.task.styles)
-            raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {styles}")
+            raise ValueError(
+                f"prompt_style {self.prompt_style!r} is not one of {', '.join(self.task.styles)}"
+            )
         if self.test and self.approval == "required":
             raise ValueError("test: who approves proposals would see it; leave out test, or approval")
         self.rewards.check(self.task)
@@ -135,11 +135,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
             environment = EnvironmentSpec.model_validate(value.get("environment", {})).resolved(folder)
         except ValidationError:
             return value  # said of the field
-        return {
-            **value,
-            "environment": environment,
-            "prompt_style": value.get("prompt_style") or environment.load().styles[0],
-        }
+        style = value.get("prompt_style") or environment.load().styles[0]
+        return {**value, "environment": environment, "prompt_style": style}
 
     @property
     def task(self) -> Environment:
@@ -186,8 +183,7 @@ class Preset(Frozen, use_attribute_docstrings=True):
         )
 
     def plan(self) -> TrainingPlan | None:
-        """The sizes of training by the installed TRL; ConfigError if it refuses an option. None for the
-        simulated learner, which TRL does not train."""
+        """The sizes of training by the installed TRL, None for the simulated learner; ConfigError."""
         return None if is_simulated(self.model) else plan_training(self.check_spec())
 
     def check_lengths(self) -> None:
@@ -196,26 +192,26 @@ class Preset(Frozen, use_attribute_docstrings=True):
             asked, positions = self.prompt_tokens() or 0, max_positions(self.model)
         except ModelError:  # the checkpoint may be made before the run, which says so if it is not
             return
-        engine = ("engine.max_model_len", self.engine.max_model_len)
-        vllm = ("trl.vllm_max_model_length", self.trl.get("vllm_max_model_length"))
+        engine = {"engine.max_model_len": self.engine.max_model_len, "the model's limit": positions}
+        vllm = self.trl.get("vllm_max_model_length")
+        training = {"trl.vllm_max_model_length": vllm, "the model's limit": positions}
         lengths = [
             ("max_answer_tokens", self.max_answer_tokens, asked, engine),
-            ("trl.max_completion_length", answer_tokens(self.trl), asked, vllm),
+            ("trl.max_completion_length", answer_tokens(self.trl), asked, training),
         ]
         if asks(self.engineer.name) is not None:
             lengths.append(("engineer.max_tokens", self.engineer.max_tokens, 0, engine))
-        for field, answer, prompt, (option, limit) in lengths:
-            for owner, most in ((option, limit), ("the model's limit", positions)):
+        for field, answer, prompt, limits in lengths:
+            for owner, most in limits.items():
                 if isinstance(most, int) and answer + prompt > most:
-                    raise ConfigError(
-                        f"{field}: {answer} tokens and a prompt of {prompt} exceed {owner}, {most};"
-                        f" lower {field}, raise the limit, or change prompt_style"
-                    )
+                    problem = f"{answer} tokens and a prompt of {prompt} exceed {owner}, {most}"
+                    remedy = f"lower {field}, raise the limit, or change prompt_style"
+                    raise ConfigError(f"{field}: {problem}; {remedy}")
 
 
 def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
-    """Return a shipped preset by name, one in a YAML file or the `curriculum.json` of a run by path, or one
-    given as JSON, with dotted overrides; ConfigError names file and field."""
+    """Return a preset by its shipped name, by the path of a YAML file or a run's `curriculum.json`, or as
+    JSON, with dotted overrides; ConfigError names file and field."""
     if name.lstrip().startswith("{"):
         path = Path("preset")
         try:
@@ -247,9 +243,9 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         preset.check_start(preset.start_config)
         preset.check_lengths()
         if is_simulated(preset.model) and asks(preset.engineer.name):
+            problem = f"asks the policy, and model {preset.model!r} answers instances only"
             raise ConfigError(
-                f"engineer.name: {preset.engineer.name!r} asks the policy, and model {preset.model!r} answers"
-                " instances only; choose a rule, as frontier"
+                f"engineer.name: {preset.engineer.name!r} {problem}; choose a rule, as frontier"
             )
     except ValidationError as error:
         lines = describe_validation_error(error, str(path)).splitlines()
@@ -263,11 +259,8 @@ def _blame_override(message: str, path: Path, overrides: dict[str, Any]) -> str:
     """Return a message `PATH: FIELD: ...`; without the path if an override set the field, or a part of it."""
     text = message.removeprefix(f"{path}: ")
     field = re.split(r"[:\s]", text)[0] + "."
-    return (
-        text
-        if any(field.startswith(f"{key}.") or f"{key}.".startswith(field) for key in overrides)
-        else message
-    )
+    blamed = any(field.startswith(f"{key}.") or f"{key}.".startswith(field) for key in overrides)
+    return text if blamed else message
 
 
 def shipped_presets() -> tuple[str, ...]:
@@ -282,8 +275,6 @@ def preset_path(name: str) -> Path:
         near = difflib.get_close_matches(name, shipped_presets(), n=2)
         near = [f"./{name}.yaml"] if Path(f"{name}.yaml").is_file() else near
         hint = f"did you mean {' or '.join(near)}? " if near else ""
-        shipped = ", ".join(shipped_presets())
-        raise ConfigError(
-            f"{name}: no such preset; {hint}the shipped ones are {shipped}, or give the path of a YAML file"
-        )
+        shipped = f"the shipped ones are {', '.join(shipped_presets())}, or give the path of a YAML file"
+        raise ConfigError(f"{name}: no such preset; {hint}{shipped}")
     return path

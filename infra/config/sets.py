@@ -37,10 +37,9 @@ class EvaluationSpec(Frozen, use_attribute_docstrings=True):
     @model_validator(mode="after")
     def _differ(self) -> Self:
         if self.samples > 1 and not self.temperature:
-            raise ValueError(
-                f"samples: {self.samples} greedy answers to an instance are all the same; expected 1 at"
-                " temperature 0; set temperature above 0 too, as the model's maker advises"
-            )
+            problem = f"{self.samples} greedy answers to an instance are all the same"
+            remedy = "expected 1 at temperature 0; set temperature above 0 too, as the model's maker advises"
+            raise ValueError(f"samples: {problem}; {remedy}")
         return self
 
     @property
@@ -54,8 +53,7 @@ class EvaluationSpec(Frozen, use_attribute_docstrings=True):
 
 
 class ValidationSpec(Frozen, use_attribute_docstrings=True):
-    """The fixed validation set: for each stratum the same number of instances of every combination of
-    knobs."""
+    """The fixed validation set: for each stratum and combination of knobs the same number of instances."""
 
     grid: dict[str, tuple[float, ...]] = {}
     """Knob -> its values; one that is left out has the middle of its range."""
@@ -67,8 +65,7 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
     """Not the curriculum's seed: every curriculum of a preset is judged on the same instances."""
 
     def parts(self, space: Space, name: str = "validation") -> list[tuple[str, EnvConfig, int]]:
-        """(purpose, config, count) of each part of the set `name`; ValueError if it does not fit the
-        space."""
+        """(purpose, config, count) of each part of the set `name`; ValueError for another space."""
         names = {knob.name: knob for knob in space.knobs}
         for knob, values in self.grid.items():
             if knob not in names:
@@ -95,8 +92,7 @@ class ValidationSpec(Frozen, use_attribute_docstrings=True):
     def draw(
         self, environment: Environment, name: str = "validation", held_out: frozenset[str] = frozenset()
     ) -> list[Any]:
-        """Return the instances of the set `name`, without ids that are held out or that the environment
-        reserves; ShortageError if a part has too few."""
+        """Return the instances of the set `name` without held out or reserved ids; ShortageError."""
         instances: list[Any] = []
         for purpose, config, count in self.parts(environment.space, name):
             excluded = environment.reserved().union(held_out, (instance.id for instance in instances))
@@ -140,8 +136,7 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
     def draw(
         self, environment: Environment, validation: ValidationSpec, validated: frozenset[str]
     ) -> list[Any]:
-        """Return the test set without the ids of the validation set; ConfigError if nothing is left,
-        ShortageError if the environment has too few instances."""
+        """Return the test set without the ids of the validation set; ConfigError or ShortageError."""
         if not self.file:
             return self.like(validation).draw(environment, "test", validated)
         instances = self.read(environment)
@@ -154,8 +149,7 @@ class TestSpec(Frozen, use_attribute_docstrings=True):
         return unseen
 
     def read(self, environment: Environment) -> list[Any]:
-        """Return the instances of the file, each once; ConfigError if there are none, or if they are no
-        instances of the environment."""
+        """Return the instances of the file, each once; ConfigError without instances of the environment."""
         path, names = Path(self.file), environment.space.names
         try:
             name, instances = environment_of(path).load().name, read_dataset(path)
@@ -184,9 +178,10 @@ def check_capacity(
             part: sum(size for _, config, size in parts if name in config.strata)
             for part, parts in sizes.items()
         }
-        capacity, needed = environment.capacity(name), sum(needs.values()) + trained
+        needs["stage 0"] = trained
+        capacity, needed = environment.capacity(name), sum(needs.values())
         if capacity is not None and needed > capacity:
-            uses = ", ".join(f"{size} for {part}" for part, size in {**needs, "stage 0": trained}.items())
+            uses = ", ".join(f"{size} for {part}" for part, size in needs.items())
             problem = f"has {capacity} rows, and needs {needed}: {uses}"
             remedy = "lower validation.instances, test.instances, instances or its data_ratio"
             raise ConfigError(f"{environment.space.label(name)}: {problem}; {remedy}")

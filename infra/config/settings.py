@@ -63,10 +63,7 @@ class Settings(BaseSettings):
 
     def find_run(self, run: str) -> Path:
         """Return the directory that RUN of a command names: a path if it has a separator in it or starts with
-        a dot, else a name in the runs folder. COMPARISON/NAME is looked for there too.
-
-        ConfigError with similar names if the runs folder has only those.
-        """
+        a dot, else a name in the runs folder, as COMPARISON/NAME; ConfigError with similar names."""
         if os.sep in run or run.startswith("."):
             path, below = Path(run), self.runs / run
             outside = run.startswith(".") or path.exists() or ".." in path.parts or not below.is_dir()

@@ -36,10 +36,8 @@ _FILTERS = (formats.percent, formats.share, formats.count, formats.duration, for
 
 
 def write_report(run: Path) -> Path:
-    """Write `run/report.html` from the files of its stages, and return its path.
-
-    RunDirectoryError if there are no results, DataError if the last stage's rollouts cannot be read.
-    """
+    """Write `run/report.html` from the files of its stages, and return its path; RunDirectoryError if there
+    are no results, DataError if the last stage's rollouts cannot be read."""
     files = Run(directory=run)
     results = files.read(RESULTS)
     if not results.stages:
@@ -137,50 +135,45 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
         name: [breakdown.strata[name] for breakdown in results.breakdowns if name in breakdown.strata]
         for name in results.start.strata
     }
-    rates, top = formats.rate_names(space.best), max(map(figures.axis_top, strata.values()))
-    words = f"{formats.listed(list(rates.values())).capitalize()} rate"
+    words = formats.rate_names(space.best)
+    both = f"{formats.listed(list(words.values())).capitalize()} rate"
+    draw = partial(_drawn, figures.rate_chart)
+    large = {"top": figures.axis_top(overall)}
+    small = {"top": max(map(figures.axis_top, strata.values())), "size": figures.PANEL}
     return {
         "rates": {
-            name: _drawn(
-                figures.rate_chart, f"{word} rate by stage", overall, [name], top=figures.axis_top(overall)
-            )
-            for name, word in rates.items()
+            rate: draw(f"{word} rate by stage", overall, [rate], **large) for rate, word in words.items()
         },
         "failures": _drawn(figures.failure_bars, space, dict(zip(policies, overall, strict=True))),
         "strata": {
-            name: _drawn(
-                figures.rate_chart,
-                f"{words} on {space.label(name)} by stage",
-                parts,
-                list(rates),
-                top=top,
-                size=figures.PANEL,
-            )
+            name: draw(f"{both} on {space.label(name)} by stage", parts, list(words), **small)
             for name, parts in strata.items()
         },
     }
 
 
-def _training_charts(run: Run, results: CurriculumResults) -> dict[int, tuple[Markup, Markup]]:
+def _training_charts(run: Run, results: CurriculumResults) -> dict[int, list[Markup]]:
     """Return reward and share of groups without variance by stage, where there is a training log."""
-    logs = {}
-    for stage in results.stages:
-        if run.has(TRAINING_LOG, stage.stage) and (log := run.read(TRAINING_LOG, stage.stage))["step"]:
-            logs[stage.stage] = {
-                name: np.array(log[name], dtype=float) for name in ("step", "reward", "zero_variance")
-            }
-    rewards = np.concatenate([log["reward"] for log in logs.values()] or [np.zeros(1)])
-    rewards = rewards[np.isfinite(rewards)]
-    low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 1.0)
+    stages = [stage.stage for stage in results.stages if run.has(TRAINING_LOG, stage.stage)]
+    logs = {number: run.read(TRAINING_LOG, number) for number in stages}
+    rewards = np.array([reward for log in logs.values() for reward in log["reward"]] or [0.0], dtype=float)
+    low, high = float(np.nanmin(rewards)), float(np.nanmax(rewards))
     margin = 0.05 * (high - low) or 0.1
-    limits = low - margin, high + margin
-    reward = "Mean reward over the steps of stage {}"
-    groups = "Share of groups without reward variance over the steps of stage {}"
+    charts = {
+        "reward": ("Mean reward", (low - margin, high + margin)),
+        "zero_variance": ("Share of groups without reward variance", None),
+    }
     return {
-        stage: (
-            _drawn(figures.training_chart, reward.format(stage), log["step"], log["reward"], limits),
-            _drawn(figures.training_chart, groups.format(stage), log["step"], log["zero_variance"]),
-        )
+        stage: [
+            _drawn(
+                figures.training_chart,
+                f"{title} over the steps of stage {stage}",
+                log["step"],
+                log[name],
+                axis,
+            )
+            for name, (title, axis) in charts.items()
+        ]
         for stage, log in logs.items()
     }
 

@@ -38,8 +38,7 @@ def design_context(run: Run, stage: int, breakdown: Breakdown) -> DesignContext:
 
 
 def _rationale(run: Run, stage: int) -> str:
-    """Why the next stage got its config: the engineer's words, or the words of the person who decided
-    otherwise."""
+    """Why the next stage got its config: in the words of the engineer, or of who decided otherwise."""
     decision = run.decision(stage)
     if decision is None or (decision.decision == "approve" and not decision.edited):
         return run.read(PROPOSAL, stage).rationale
@@ -48,22 +47,17 @@ def _rationale(run: Run, stage: int) -> str:
 
 
 def training_facts(preset: Preset, without: Collection[str] = ()) -> dict[str, Any]:
-    """How a preset trains, as JSON values that a prompt may show.
-
-    What TRL decides by default is left out, and so are its options `without`."""
-    named = {"num_generations", "max_completion_length", "learning_rate"}
+    """How a preset trains, as JSON values that a prompt may show, without TRL's defaults and `without`."""
+    left_out = {"num_generations", "max_completion_length", "learning_rate", *without}
     options = preset.model_dump(mode="json")["trl"]
+    others = [name for name in options if name not in left_out and not name.startswith(_OF_THE_MACHINE)]
     return {
         "algorithm": "GRPO",
         "group_size": group_size(preset.trl),
         **{name: value for name, value in options.items() if name == "learning_rate"},
         "answer_tokens": answer_tokens(preset.trl),
         "reward": {term: weight for term, weight in preset.rewards.weights.items() if weight},
-        "hyperparameters": {
-            name: value
-            for name, value in options.items()
-            if name not in named and name not in without and not name.startswith(_OF_THE_MACHINE)
-        },
+        "hyperparameters": {name: options[name] for name in others},
     }
 
 

@@ -1,6 +1,5 @@
-"""The files of a run directory: the name, type, reader and writer of each.
-
-`run.read(BREAKDOWN, stage)` returns what `stage-NN/breakdown.json` holds; `run.write` takes a value too."""
+"""The files of a run directory: the name, type, reader and writer of each. `run.read(BREAKDOWN, 0)` returns
+what `stage-00/breakdown.json` holds."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -47,8 +46,7 @@ class File(Generic[T]):
         self._read = read
 
     def read(self, path: Path) -> T:
-        """Return what the file holds now; RunDirectoryError if it is missing, damaged, or not what its step
-        wrote."""
+        """Return what the file holds now; RunDirectoryError if it is missing or damaged."""
         return self._read(path, file_state(path))
 
 

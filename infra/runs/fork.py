@@ -25,8 +25,7 @@ _TEST = ("test.parquet", "test_rollouts.parquet", "test-set.json", "test.json")
 def fork(source: Path, target: Path, preset: Preset) -> None:
     """Make the run directory `target` of a preset with the stage 0 of `source`; nothing happens if it exists.
 
-    The directory appears under its name when it is complete. A step whose files are missing or damaged is not
-    done, and is simply done again. RunDirectoryError if `source` has no complete stage 0."""
+    The directory appears under its name when it is complete. RunDirectoryError without a complete stage 0."""
     if target.exists():
         return
     shared = Run(directory=source)
@@ -46,8 +45,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """A second name of the file where the disk can do that, else a copy. No step writes into a file that is
-    there."""
+    """Give a file a second name where the disk can do that, else copy it; steps only replace files."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,7 +1,5 @@
-"""The lock of a run directory: one process works on it at a time, and others can see which.
-
-The kernel frees the lock when its holder dies. Machines that share the runs folder need a file system with
-working locks, such as NFS 4."""
+"""The lock of a run directory: one process works on it at a time, and others can see which. The kernel frees
+it when its holder dies. A runs folder of several machines needs a file system with locks, such as NFS 4."""
 
 import getpass
 import os
@@ -33,10 +31,9 @@ def exclusive(directory: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=1)  # a look by `holder` takes the lock for a moment
     except Timeout:
-        raise RunDirectoryError(
-            f"{directory}: another process is working on this run ({_owner(owner)}); wait for it, or give"
-            " this run another --name"
-        ) from None
+        problem = f"another process is working on this run ({_owner(owner)})"
+        remedy = "wait for it, or give this run another --name"
+        raise RunDirectoryError(f"{directory}: {problem}; {remedy}") from None
     except OSError as error:
         raise RunDirectoryError(f"{lock.lock_file}: cannot be locked ({error}); move it away") from None
     try:

@@ -1,7 +1,5 @@
-"""The config of a run's next stage: what the engineer proposed, or what a person decided on that proposal.
-
-A decision is stored before it is used. If another proposal lies there than the one decided on, nobody has
-decided on that one. Once the next stage has begun a decision stands."""
+"""The config of a run's next stage: what the engineer proposed, or what a person decided on that proposal. A
+decision is on one proposal, is stored before it is used, and stands once the next stage has begun."""
 
 import logging
 from datetime import UTC, datetime
@@ -43,9 +41,8 @@ def last_stage(run: Run) -> int:
     """The last stage with a proposal; RunDirectoryError if there is none."""
     done = [number for number in range(run.preset.stages) if run.has(PROPOSAL, number)]
     if not done:
-        raise RunDirectoryError(
-            f"{run.directory}: no stage has proposed anything yet; wait for the first one to end"
-        )
+        problem = "no stage has proposed anything yet; wait for the first one to end"
+        raise RunDirectoryError(f"{run.directory}: {problem}")
     return done[-1]
 
 
@@ -77,9 +74,8 @@ def decided(
 ) -> Decision:
     """The decision on the proposal of a stage whose digest is `seen`.
 
-    `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only. A ratio
-    outside of the config space is refused with ConfigError. Shares are scaled to sum to 1; a stratum with too
-    few instances is shrunk as for an engineer. Both are told in `changes`."""
+    `edit` is a raw config, `{key: {stratum: {knob: value}}}`, which counts with `approve` only; ConfigError
+    for a number outside of the space. It is made possible as for an engineer, with the `changes`."""
     proposed = run.read(PROPOSAL, stage).config
     config, changes = proposed, []
     if verdict == "approve" and edit is not None and edit != proposed.model_dump(mode="json"):
@@ -87,9 +83,8 @@ def decided(
         try:
             projected, changes = project(edit, run.preset.space, proposed)
         except AnswerError as error:
-            raise ConfigError(
-                f"the edited config: {error}; give at least one {run.preset.space.noun} a share"
-            ) from None
+            remedy = f"give at least one {run.preset.space.noun} a share"
+            raise ConfigError(f"the edited config: {error}; {remedy}") from None
         config, notes = run.possible(stage + 1, projected)
         changes = [*changes, *notes]
         for change in changes:
@@ -112,9 +107,7 @@ def decided(
 
 def store_decision(run: Run, decision: Decision) -> None:
     """Store a decision; it replaces an earlier one on the same proposal until the next stage has begun.
-
-    RunDirectoryError if another proposal lies there than the one decided on, or the next stage has begun.
-    """
+    RunDirectoryError if that has begun, or another proposal lies there than the one decided on."""
     with FileLock(run.folder(decision.stage) / RECORDS / "decision.lock"):
         if not run.has(PROPOSAL, decision.stage) or run.digest(PROPOSAL, decision.stage) != decision.proposal:
             what = "is not the proposal that was shown; look at it again, and decide anew"

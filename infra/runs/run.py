@@ -32,10 +32,8 @@ _ABSENT, _MOST_CHANGES, _WIDTH = "not set", 12, 60
 
 
 class Run(Frozen):
-    """The directory of a run, and its preset; small, so that tasks can pass it around.
-
-    `stage` is the number of a stage, -1 for the evaluation of the base policy, and None for the run itself.
-    """
+    """The directory of a run, and its preset; small, so that tasks can pass it around. `stage` is the number
+    of a stage, -1 for the evaluation of the base policy, and None for the run itself."""
 
     directory: Path
     chosen: Preset | None = None
@@ -77,10 +75,10 @@ class Run(Frozen):
 
     def test_breakdown(self, stage: int) -> Breakdown | None:
         """Return the counts of a stage's policy on the test set; None without one."""
-        preset = self.preset
-        if not preset.test:
-            return None
-        return breakdown_of(preset.task, self.read(files.TEST_ROLLOUTS, stage), preset.evaluation.samples)
+        task, samples = self.preset.task, self.preset.evaluation.samples
+        return (
+            breakdown_of(task, self.read(files.TEST_ROLLOUTS, stage), samples) if self.preset.test else None
+        )
 
     def digest(self, file: File[Any], stage: int | None = None) -> str:
         """Return the SHA-256 of a file."""
@@ -140,8 +138,7 @@ class Run(Frozen):
         return Stored(path=Path(self.policy(number)), sha256=self.identity(number))
 
     def asked(self, stage: int) -> int | None:
-        """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if it asks
-        none."""
+        """The stage whose policy the engineer asks after `stage`, -1 for the base policy; None if none."""
         return {"checkpoint": stage, "base": BASE_POLICY}.get(asks(self.preset.engineer.name) or "")
 
     def identity(self, number: int) -> str:
@@ -152,8 +149,7 @@ class Run(Frozen):
         return record.outputs[CHECKPOINT] if record else policy_identity(self.policy(number))
 
     def held_out(self) -> frozenset[str]:
-        """Return the ids that training must not see: validation set, test set, and what the environment
-        reserves."""
+        """Return the ids that training must not see: validation set, test set, and reserved ones."""
         sets = [files.VALIDATION, *([files.TEST] if self.preset.test else [])]
         return self.preset.task.reserved().union(instance.id for file in sets for instance in self.read(file))
 
@@ -181,8 +177,7 @@ def new_curriculum(name: str, preset: Preset, commit: str = "") -> Curriculum:
 
 
 def open_run(directory: Path, preset: Preset) -> Run:
-    """Claim a new run directory, or check that an existing one was made by the same preset, as `checked_run`
-    does."""
+    """Claim a new run directory, or check that an existing one was made by the same preset."""
     run = checked_run(directory, preset)
     if not run.has(files.CURRICULUM):
         run.write(files.CURRICULUM, new_curriculum(run.name, preset, check_hub(preset.model)))
@@ -198,10 +193,8 @@ def open_run(directory: Path, preset: Preset) -> Run:
 def checked_run(directory: Path, preset: Preset) -> Run:
     """Return the run of a directory with the preset of this call; writes nothing.
 
-    The number of stages may be larger, so that a run can be extended; stages that are complete stay. Approval
-    may be turned on and off; left out, it stays as it was. Options that decide memory and speed only
-    (`policy.grpo.train_spec.SPLITTING`) may differ, so that a run that ran out of memory can go on.
-    RunDirectoryError names the fields that differ."""
+    Stages may be added; complete ones stay. Approval may be turned on and off; left out, it stays as it was.
+    Options that decide memory and speed only may differ. RunDirectoryError names other fields that differ."""
     run = Run(directory=directory, chosen=preset)
     if not run.has(files.CURRICULUM):
         check_unused(run.path(files.CURRICULUM), "curriculum")
@@ -224,13 +217,12 @@ def training_was_checked(directory: Path, preset: Preset) -> bool:
 
 
 def changed_fields(stored: Preset, wanted: Preset, free: set[str]) -> str:
-    """Return the fields outside `free` in which two presets differ, dotted, with both values; empty if there
-    are none."""
+    """Return the fields outside `free` in which two presets differ, with both values; or nothing."""
     old, new = _held(stored, free), _held(wanted, free)
-    names = [name for name in sorted(old | new) if old.get(name) != new.get(name)]
     changes = [
         f"{name}: {_shown(old.get(name, _ABSENT))} there, {_shown(new.get(name, _ABSENT))} here"
-        for name in names
+        for name in sorted(old | new)
+        if old.get(name) != new.get(name)
     ]
     more = [f"and {len(changes) - _MOST_CHANGES} more"] if len(changes) > _MOST_CHANGES else []
     return "; ".join([*changes[:_MOST_CHANGES], *more])
@@ -244,14 +236,8 @@ def _shown(value: Any) -> str:
 def _held(preset: Preset, free: set[str]) -> dict[str, Any]:
     """Return dotted name -> value, as JSON, of the fields outside `free`, of engine and training only what
     decides answers and what is learned: a run may be continued on another machine."""
-    options = deciding_options(preset.trl, preset.training, process_count(preset.training))
-    fields = {
-        **preset.model_dump(mode="json"),
-        "engine": preset.engine.decides,
-        "trl": options.pop("trl"),
-        "training": options,
-    }
+    training = deciding_options(preset.trl, preset.training, process_count(preset.training))
+    decisive = {"engine": preset.engine.decides, "trl": training.pop("trl"), "training": training}
+    fields = leaves(preset.model_dump(mode="json") | decisive)
     left_out = free | ({"test"} if preset.test is None else set())
-    return {
-        name: value for name, value in leaves(fields).items() if not left_out & {name, name.split(".")[0]}
-    }
+    return {name: value for name, value in fields.items() if not left_out & {name, name.split(".")[0]}}

@@ -1,8 +1,6 @@
 """The stage directory as a content-keyed store: a step is done if and only if its record matches its files.
-
-A step's key is a digest of everything that decides its output: configs, the keys of the steps before it, and
-a code version set by hand. The record is written last, so a step cut off at any moment is simply not done.
-"""
+A step's key is a digest of all that decides its output, with a code version set by hand; its record is
+written last, so that a step that was cut off is not done."""
 
 import shutil
 import time
@@ -75,10 +73,8 @@ def run_step(
     unfinished: str | None = None,
 ) -> StepRecord:
     """Run `body`, which writes `outputs` into `directory` and may return facts for the record, unless a
-    record with the same key matches the files there.
-
-    `unfinished` names a file or folder there in which `body` keeps what it need not do again if it is cut
-    off; it is removed once the record is written."""
+    record with the same key matches the files there. `unfinished`: the file or folder in which `body` keeps
+    its work until the record is written."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
     with FileLock(directory / RECORDS / f"{step}.lock"):
@@ -100,8 +96,7 @@ def run_step(
 
 
 def read_record(directory: Path, step: str) -> StepRecord | None:
-    """The record that a step left in a directory, whether or not its files are still the same; None if there
-    is none."""
+    """The record that a step left in a directory, whether or not its files are still the same."""
     try:
         return StepRecord.model_validate_json((directory / RECORDS / f"{step}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -109,8 +104,8 @@ def read_record(directory: Path, step: str) -> StepRecord | None:
 
 
 def check_recorded(path: Path) -> None:
-    """RunDirectoryError for a file, or a folder such as a checkpoint, that is not as a step beside it
-    recorded it; nothing happens if it is missing, or if no step knows it."""
+    """RunDirectoryError for a file or folder that is not as a step beside it recorded it; a missing one, or
+    one without a record, passes."""
     for file in (path.parent / RECORDS).glob("*.json"):
         record = read_record(path.parent, file.stem)
         sha = record.outputs.get(path.name) if record else None
@@ -120,8 +115,7 @@ def check_recorded(path: Path) -> None:
 
 
 def policy_identity(source: str) -> str:
-    """Digest of a checkpoint directory; a hub id stands for itself. RunDirectoryError if a step beside it
-    recorded another digest."""
+    """Digest of a checkpoint directory; a hub id stands for itself. RunDirectoryError as `check_recorded`."""
     check_recorded(Path(source))
     return model_identity(source)
 
