@@ -64,10 +64,8 @@ def proposal_markdown(space: Space, stage: int, proposal: Proposal, previous: En
     # A list: the dialog in which a person decides is too narrow for a table.
     changes, strata = tables.changes(space, previous, proposal.config), []
     for stratum, *numbers in changes.itertuples(index=False, name=None):
-        named = zip(changes.columns[1:], numbers, strict=True)
-        strata.append(
-            f"- **{quiet(stratum)}:** {', '.join(f'{word} {number.text}' for word, number in named)}"
-        )
+        words = [f"{word} {number.text}" for word, number in zip(changes.columns[1:], numbers, strict=True)]
+        strata.append(f"- **{quiet(stratum)}:** {', '.join(words)}")
     lines.append("\n".join(strata))
     lines += [f"- projection: {quiet(change)}" for change in proposal.changes]
     return "\n\n".join(lines)

@@ -1,10 +1,11 @@
 """Where a benchmark's instances come from: its suite, a data set, or rows of its public data set."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from envgen.errors import DataError
 from envgen.suites import Benchmark, Item
@@ -13,11 +14,8 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def read_source(benchmark: Benchmark, source: str) -> list[Item]:
-    """The instances of `source`; nothing means the suite.
-
-    Else it is a .parquet data set, or a hub id or folder of the public data set. DataError names file, row
-    and remedy.
-    """
+    """The instances of the suite, or of `source`: a .parquet data set, or a hub id or folder of the public
+    data set; DataError names file, row and remedy."""
     if not source:
         return benchmark.suite()
     path = Path(source)
@@ -33,17 +31,11 @@ def read_source(benchmark: Benchmark, source: str) -> list[Item]:
 
 
 def limited(items: Sequence[Item], each: int) -> list[Item]:
-    """At most `each` items of those that are in the same groups.
-
-    Those with the least identities are taken, which prefers none.
-    """
-    taken, indices = Counter[tuple[str, ...]](), []
-    for index, item in sorted(enumerate(items), key=lambda pair: pair[1].instance.id):
-        cell = tuple(item.groups.values())
-        taken[cell] += 1
-        if taken[cell] <= each:
-            indices.append(index)
-    return [items[index] for index in sorted(indices)]
+    """At most `each` items of those in the same groups: with the least identities, which prefers none."""
+    cells = [tuple(item.groups.values()) for item in items]
+    frame = pd.DataFrame({"id": [item.instance.id for item in items], "cell": cells})
+    least = frame.sort_values("id", kind="stable").groupby("cell").head(each)
+    return [items[index] for index in sorted(least.index)]
 
 
 def _hub_rows(benchmark: Benchmark, source: str) -> Iterator[tuple[str, Any]]:
@@ -54,10 +46,8 @@ def _hub_rows(benchmark: Benchmark, source: str) -> Iterator[tuple[str, Any]]:
         try:
             splits = load_dataset(source, config)
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{source}: config {config} cannot be fetched ({error}); check the id and the network, or "
-                "give a folder with a copy of the data set"
-            ) from None
+            remedy = "check the id and the network, or give a folder with a copy of the data set"
+            raise DataError(f"{source}: config {config} cannot be fetched ({error}); {remedy}") from None
         for split, rows in splits.items():
             for number, row in enumerate(rows):
                 yield f"{source}: {config}, {split}, row {number}", {**dict(row), "subset": config}

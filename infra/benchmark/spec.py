@@ -74,16 +74,13 @@ def benchmark_directory(spec: BenchmarkSpec) -> Path:
 
 
 def planned(spec: BenchmarkSpec) -> BenchmarkSpec:
-    """Fill in style and answer length for the model where they are left out.
-
-    A checkpoint whose context is short is asked in the compact style, which is what the tiny policy was
-    taught. ConfigError, DataError or ModelError says what is wrong.
-    """
+    """Fill in style and answer length for the model where they are left out: the compact style for a short
+    context, as the tiny policy was taught. ConfigError, DataError or ModelError says what is wrong."""
     if not spec.model:
-        raise ConfigError(
-            "model: is empty; give tiny, a checkpoint directory, a hub id, or base_url#model of an "
-            "OpenAI-compatible endpoint"
+        expected = (
+            "tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint"
         )
+        raise ConfigError(f"model: is empty; give {expected}")
     environment, context = spec.environment.load(), _context(spec)
     benchmark_of(environment)
     short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in environment.styles
@@ -101,10 +98,8 @@ def _context(spec: BenchmarkSpec) -> int | None:
     if spec.endpoint is None:
         return max_positions(spec.model)
     if chosen := sorted(spec.engine.model_dump(exclude={"batch_size"}, exclude_defaults=True)):
-        raise ConfigError(
-            f"{chosen[0]}: is read where a model is run here, and an endpoint runs its own engine; "
-            "leave it out"
-        )
+        problem = "is read where a model is run here, and an endpoint runs its own engine"
+        raise ConfigError(f"{chosen[0]}: {problem}; leave it out")
     try:
         check_endpoint(spec.endpoint)
     except ValueError as error:

@@ -108,9 +108,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.prompt_style not in self.task.styles:
-            raise ValueError(
-                f"prompt_style {self.prompt_style!r} is not one of {', '.join(self.task.styles)}"
-            )
+            styles = ", ".join(self.task.styles)
+            raise ValueError(f"prompt_style {self.prompt_style!r} is not one of {styles}")
         if self.test and self.approval == "required":
             raise ValueError("test: who approves proposals would see it; leave out test, or approval")
         self.rewards.check(self.task)
@@ -244,9 +243,8 @@ def load_preset(name: str, overrides: dict[str, Any] | None = None) -> Preset:
         preset.check_lengths()
         if is_simulated(preset.model) and asks(preset.engineer.name):
             problem = f"asks the policy, and model {preset.model!r} answers instances only"
-            raise ConfigError(
-                f"engineer.name: {preset.engineer.name!r} {problem}; choose a rule, as frontier"
-            )
+            remedy = "choose a rule, as frontier"
+            raise ConfigError(f"engineer.name: {preset.engineer.name!r} {problem}; {remedy}")
     except ValidationError as error:
         lines = describe_validation_error(error, str(path)).splitlines()
         raise ConfigError("\n".join(_blame_override(line, path, overrides or {}) for line in lines)) from None

@@ -26,10 +26,8 @@ _COLUMNS = pa.schema([*((name, pa.string()) for name in _TEXT), ("labels", pa.li
 
 
 def export(run: Run, stage: int, target: str, output: Path) -> Path:
-    """Write the data of a stage to the new folder `output` for `verifiers` or `hf`, and return it.
-
-    RunDirectoryError if the stage has no data, ConfigError if the folder exists.
-    """
+    """Write the data of a stage to the new folder `output` for `verifiers` or `hf`, and return it;
+    RunDirectoryError if the stage has no data, ConfigError if the folder exists."""
     if not run.has(TRAIN_DATA, stage):
         stages = sorted(path.parent.name for path in run.directory.glob(f"stage-*/{TRAIN_DATA.name}"))
         with_data = f"stages of the run with data: {', '.join(stages) or 'none yet'}"

@@ -42,10 +42,8 @@ def before_and_after(space: Space, before: Sequence[Rollout], after: Sequence[Ro
 
 
 def choose(space: Space, rollouts: Sequence[Rollout], count: int) -> list[Rollout]:
-    """Return at most `count` rollouts, by category and stratum.
-
-    Each has the category, then the stratum, that was chosen least so far; the instance id breaks ties.
-    """
+    """Return at most `count` rollouts by category and stratum: the next one has the category, then the
+    stratum, that was chosen least so far; the instance id breaks ties."""
 
     def order(rollout: Rollout) -> tuple[int, int, str]:
         features = (space.categories, rollout.verdict.category), (space.names, rollout.instance.stratum)

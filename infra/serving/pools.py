@@ -41,21 +41,19 @@ def deploy(limit: int) -> None:
 
 
 def pool_for(preset: str) -> str | None:
-    """Return the work pool of a preset's deployment, with a warning if it starts no runs.
-
-    None without a configured Prefect server, or without a deployment there.
-    """
+    """Return the work pool of a preset's deployment, with a warning if it starts no runs; None without a
+    configured Prefect server, or without a deployment there."""
     if not PREFECT_API_URL.value():
         return None
     with get_client(sync_client=True) as client:
         try:
             pool = client.read_deployment_by_name(f"curriculum/{preset}").work_pool_name or ""
         except ObjectNotFound:
-            _log.warning(
-                "the Prefect server has no deployment curriculum/%s: the curricula run here, as processes; to"
-                " give them to workers, name it in prefect.yaml and run prefect deploy --all",
-                preset,
+            remedy = "to give them to workers, name it in prefect.yaml and run prefect deploy --all"
+            problem = (
+                "the Prefect server has no deployment curriculum/%s: the curricula run here, as processes"
             )
+            _log.warning(f"{problem}; {remedy}", preset)
             return None
         status = client.read_work_pool(pool).status if pool else None
     if status in {WorkPoolStatus.PAUSED, WorkPoolStatus.NOT_READY}:

@@ -1,8 +1,5 @@
-"""Mark our flow runs as crashed whose process is gone, so that they can be retried.
-
-Prefect's automation for this also hits runs that were just suspended, because it handles events in order of
-arrival. `python -m infra.serving.reaper` does it for the configured server.
-"""
+"""Mark our flow runs as crashed whose process is gone, so that they can be retried: `python -m
+infra.serving.reaper`. Prefect's own automation also hits runs that were just suspended."""
 
 import logging
 import time
