@@ -1,8 +1,5 @@
 """Ask a person about a proposed config: the form of a suspended flow run, and what follows from the answer.
-
-The proposal is stored before it is shown, and the answer before it is used. The form has no default decision:
-Prefect gives a form's defaults to a run that crashed while it was suspended and is then retried.
-"""
+The form has no default decision: Prefect gives defaults to a run that crashed while it was suspended."""
 
 import json
 from itertools import count
@@ -27,20 +24,20 @@ from infra.runs.next_config import SUSPENDED, decided, previous_config, store_de
 from infra.runs.run import Run
 from tasks.run import log
 
+_PREFIX = "stratum_"
+"""Beginning of the fields of a form, as a stratum may have a number for its name."""
+
 
 def waits_for(run: Run, stage: int) -> str:
     """Return what a person has to do for a run that waits for a decision on a stage's proposal."""
-    return (
-        f"approve, edit or reject the config proposed for stage {stage + 1}: press Resume, or call"
-        f" `envwright approve {run_name(run.directory)}` or `envwright reject {run_name(run.directory)}`"
-    )
+    name = run_name(run.directory)
+    ways = f"press Resume, or call `envwright approve {name}` or `envwright reject {name}`"
+    return f"approve, edit or reject the config proposed for stage {stage + 1}: {ways}"
 
 
 def ask(run: Run, stage: int) -> None:
-    """Suspend this flow run with a form until the decision on a stage's proposal is stored.
-
-    A flow run without a deployment cannot be suspended; it ends, and the decision is made in a shell.
-    """
+    """Suspend this flow run with a form until the decision on a stage's proposal is stored. One without a
+    deployment cannot be suspended; it ends, and the decision is made in a shell."""
     context = FlowRunContext.get()
     flow_run = context.flow_run if context else None
     log.info("stage %d: waiting for a decision: %s", stage, waits_for(run, stage))
@@ -68,8 +65,7 @@ def ask(run: Run, stage: int) -> None:
 
 
 def resume(run: Run, decision: Decision) -> str:
-    """Submit the form of the flow run that is suspended for a decision; return what was done, or is to do, in
-    words."""
+    """Submit the form of the flow run that is suspended for a decision; return the outcome in words."""
     address = PREFECT_API_URL.value()
     if not address:
         return "PREFECT_API_URL: is not set; resume the flow run at its server, or run the same command again"
@@ -86,30 +82,19 @@ def resume(run: Run, decision: Decision) -> str:
 
 
 def approval_form(run: Run, stage: int, problem: str = "") -> type[RunInput]:
-    """Return the form for the proposal of a stage: the decision, and the proposed config to edit.
-
-    `problem` says why it is shown again.
-    """
+    """Return the form for the proposal of a stage: the decision, and the proposed config to edit. `problem`:
+    why it is shown again."""
     from infra.markdown import proposal_markdown
 
     proposal, previous, space = run.read(PROPOSAL, stage), previous_config(run, stage), run.preset.space
     config = _config_form(space)
-    decision = Field(
-        title="Decision",
-        description="approve: use the config below, edits count. reject: keep the previous config. stop: end"
-        " the run here.",
-    )
-    proposed = Field(
-        default=config.model_validate(_form_values(proposal.config)),
-        title=f"Config of stage {stage + 1}",
-        description="Shares are scaled to sum to 1.",
-    )
-    comment = Field(
-        default="",
-        max_length=MAX_COMMENT,
-        title="Comment",
-        description="Kept with the decision; the next design question shows it.",
-    )
+    meanings = "approve: use the config below, edits count. reject: keep the previous config."
+    decision = Field(title="Decision", description=f"{meanings} stop: end the run here.")
+    written = config.model_validate(_form_values(proposal.config))
+    title, explained = f"Config of stage {stage + 1}", "Shares are scaled to sum to 1."
+    proposed = Field(default=written, title=title, description=explained)
+    explained = "Kept with the decision; the next design question shows it."
+    comment = Field(default="", max_length=MAX_COMMENT, title="Comment", description=explained)
     by = Field(default="", max_length=200, title="Your name", description="Kept with the decision.")
     form = create_model(
         "Approval",
@@ -135,7 +120,7 @@ def _config_form(space: Space) -> type[BaseModel]:
         form = create_model(f"Form_{name}", __config__=strict, **{SHARE: share, **knobs})
         return form, Field(title=space.label(name))
 
-    boxes: dict[str, Any] = {_field(name): box(name) for name in space.names}
+    boxes: dict[str, Any] = {f"{_PREFIX}{name}": box(name) for name in space.names}
     return create_model("ConfigForm", __config__=strict, **boxes)
 
 
@@ -145,12 +130,8 @@ def _number(knob: Knob) -> tuple[type, Any]:
 
 
 def _form_values(config: EnvConfig) -> dict[str, Any]:
-    return {_field(name): part.model_dump() for name, part in config.strata.items()}
-
-
-def _field(stratum: str) -> str:
-    return f"stratum_{stratum}"
+    return {f"{_PREFIX}{name}": part.model_dump() for name, part in config.strata.items()}
 
 
 def _strata(form: BaseModel) -> dict[str, Any]:
-    return {field.removeprefix("stratum_"): knobs for field, knobs in form.model_dump().items()}
+    return {field.removeprefix(_PREFIX): knobs for field, knobs in form.model_dump().items()}

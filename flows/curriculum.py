@@ -101,9 +101,8 @@ def curriculum(
 
 
 def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) -> CurriculumResults:
-    """The curriculum of a preset in a run directory, a new one from the stage 0 of the run `root`; inside a
-    flow run. ConfigError if a package or a GPU is missing that training needs, or TRL refuses an option;
-    ModelError if the endpoint of the engineer does not answer before the run begins."""
+    """Run a preset in a run directory, a new one from the stage 0 of the run `root`. ConfigError if training
+    lacks a package or a GPU, or TRL refuses an option; ModelError if the engineer does not answer."""
     if not is_simulated(preset.model):
         check_machine(preset.trl, preset.training)
     if not training_was_checked(directory, preset):
@@ -122,10 +121,8 @@ def run_curriculum(preset: Preset, directory: Path, root: Path | None = None) ->
 
 
 def _complete(run: Run) -> int:
-    """Number of complete stages, whose files are as their steps wrote them.
-
-    A checkpoint is read only if a stage that is still open starts from it.
-    """
+    """Number of complete stages, whose files are as their steps wrote them. A checkpoint is read only if an
+    open stage starts from it."""
     stages = run.preset.stages
     done = 0
     while done < stages and _is_complete(run, done):
@@ -202,8 +199,7 @@ def _stages(run: Run) -> CurriculumResults:
 def _decided(
     run: Run, stage: int, results: CurriculumResults | None, places: dict[str, str]
 ) -> EnvConfig | None:
-    """The config of the stage after `stage`, once a person has decided on it where the preset asks for that;
-    None if the run ends there, or waits for the decision."""
+    """The config of the stage after `stage`; None if the run ends there, or waits for a person's decision."""
     if results and must_ask(run, stage):
         from flows.approval import ask, waits_for
 

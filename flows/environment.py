@@ -25,12 +25,8 @@ def prepare() -> None:
 
 
 def start_server() -> None:
-    """Start a temporary server unless one is configured, and wait for it as long as its process lives.
-
-    ConfigError if it ends, or if the configured one does not answer. Prefect would start one itself, but give
-    up after a fixed time, and in the process group of this command, so that Ctrl-C ends it before the run has
-    told it that it stops.
-    """
+    """Start a temporary server unless one is configured, and wait for it; ConfigError if it ends, or if the
+    configured one does not answer. Prefect's own one gives up after a fixed time, and Ctrl-C ends it too."""
     from httpx import HTTPError, get
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
 

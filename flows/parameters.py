@@ -1,7 +1,5 @@
 """What curricula and comparisons take as parameters: forms that the Prefect UI can show, and what they mean.
-
-Only what is given overrides the preset: a field that is left out, or left empty in the form, keeps the
-preset's value."""
+A field that is left out, or left empty in the form, keeps the preset's value."""
 
 from collections.abc import Iterable
 from copy import copy
@@ -41,8 +39,7 @@ _FIELDS = {name: name for name in Preset.model_fields} | {
 
 
 def _without_defaults(schema: dict[str, Any]) -> None:
-    """Leave the fields of a form empty: the UI would send the defaults that it shows, and override the preset
-    with them."""
+    """Leave the fields of a form empty: the UI would send the defaults that it shows."""
     for field in schema["properties"].values():
         field.pop("default", None)
 
@@ -54,16 +51,13 @@ class OptionsForm(Frozen):
 
     @model_serializer(mode="wrap")
     def _given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What was given, and nothing else: stored as parameters of a flow run, it means the same when the
-        run is retried."""
+        """Only the fields that were set: a retried flow run overrides the same."""
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 
 def field_of(model: type[BaseModel], name: str, enum: Iterable[str] = ()) -> Any:
-    """Return the field of another model, with its bounds and description, as a field of a form.
-
-    A form lets choose among the names in `enum`, and takes others. The default None stands for no value.
-    """
+    """Return the field of another model, with its bounds and description, as a field of a form, which lets
+    choose among the names in `enum`, and takes others. The default None stands for no value."""
     field = copy(model.model_fields[name])
     extra = {"enum": [*enum]} if enum else None
     return FieldInfo.merge_field_infos(field, default=None, json_schema_extra=extra)
@@ -135,10 +129,8 @@ class Membership(Frozen):
 
 
 def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) -> tuple[Preset, str]:
-    """Return the preset and the name of a curriculum; the name of a run stands for its preset.
-
-    ConfigError or ModelError says what is wrong.
-    """
+    """Return the preset and the name of a curriculum; the name of a run stands for its preset. ConfigError or
+    ModelError says what is wrong."""
     check_free(name)
     if stored := stored_preset(preset):
         preset, name = stored, name or preset
@@ -148,10 +140,8 @@ def chosen_curriculum(preset: AnyPreset, name: str, options: CurriculumOptions) 
 
 
 def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tuple[ComparisonSpec, str]:
-    """Return the comparison that is asked for, every curriculum of it checked, and the text of its file.
-
-    The name of a comparison stands for all of it, the name of a run for its preset. ConfigError or ModelError
-    says what is wrong."""
+    """Return a comparison, every curriculum of it checked, and the text of its file. The name of a comparison
+    stands for all of it, the name of a run for its preset. ConfigError or ModelError says what is wrong."""
     check_free(name)
     directory = Settings().runs / source
     if is_directory_name(source) and (directory / COMPARISON).exists():
@@ -172,10 +162,8 @@ def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tup
 
 def _check_alone(source: str, name: str, options: ComparisonOptions, kind: str, own: str) -> None:
     if name not in ("", own) or options.model_fields_set:
-        raise ConfigError(
-            f"{source}: {kind} takes no options; write them into the file, or name its preset to add"
-            " engineers or seeds"
-        )
+        remedy = "write them into the file, or name its preset to add engineers or seeds"
+        raise ConfigError(f"{source}: {kind} takes no options; {remedy}")
 
 
 def is_directory_name(preset: str) -> bool:
@@ -184,13 +172,12 @@ def is_directory_name(preset: str) -> bool:
 
 
 def stored_preset(name: str) -> str:
-    """Return the preset of a run, as JSON; empty if no run has this name. The file of a function may have
-    changed."""
+    """Return the preset of a run, as JSON; empty if no run has this name."""
     run = Run(directory=Settings().runs / name)
-    if is_directory_name(name) and run.has(CURRICULUM):
-        engineer = run.preset.engineer.model_copy(update={"sha256": ""})
-        return run.preset.model_copy(update={"engineer": engineer}).model_dump_json()
-    return ""
+    if not is_directory_name(name) or not run.has(CURRICULUM):
+        return ""
+    engineer = run.preset.engineer.model_copy(update={"sha256": ""})  # the function may have changed
+    return run.preset.model_copy(update={"engineer": engineer}).model_dump_json()
 
 
 def check_free(name: str) -> None:

@@ -15,10 +15,8 @@ class Stopped(BaseException):
 
 
 def run_stoppable(command: Callable[[], None]) -> None:
-    """Run a command in which the first signal raises `Stopped`; the exit code is then 128 + signal.
-
-    A second Ctrl-C ends the process at once. A signal that is ignored, as under nohup, stays ignored.
-    """
+    """Run a command in which the first signal raises `Stopped`; the exit code is then 128 + signal. A second
+    Ctrl-C ends the process at once. A signal that is ignored, as under nohup, stays ignored."""
     code = 0
 
     def stop(number: int, _: object) -> None:

@@ -89,10 +89,8 @@ def closing_lines(results: BenchmarkResults) -> list[str]:
     overall = results.overall
     failures = [f"{label(category)} {number:,}" for category, number in overall.failures.items() if number]
     tokens = "unknown" if overall.completion_tokens is None else f"{overall.completion_tokens:,}"
-    took = (
-        f"{tokens} tokens in {results.seconds:,.0f} s; {overall.truncated:,} of {overall.n:,} answers were"
-        " cut off at the token limit"
-    )
+    cut_off = f"{overall.truncated:,} of {overall.n:,} answers were cut off at the token limit"
+    took = f"{tokens} tokens in {results.seconds:,.0f} s; {cut_off}"
     return [f"failures: {', '.join(failures) or 'none'}", took]
 
 

@@ -179,10 +179,9 @@ def _table(results: "BenchResults") -> Table:
             return f"{100 * cell.value:+.1f}±{50 * (cell.high - cell.low):.1f}"
         return cell or "-"
 
-    rows = leaderboard(results)
-    table = number_table(list(rows.columns), f"{results.draws} draws of each trap", NOTE)
+    frame = leaderboard(results)
+    cells = frame.map(short).to_numpy().tolist()
+    table = number_table(list(frame.columns), f"{results.draws} draws of each trap", NOTE, cells)
     for column in table.columns:
         column.header = str(column.header).replace(" ", "\n")
-    for row in rows.itertuples(index=False, name=None):
-        table.add_row(*map(short, row))
     return table

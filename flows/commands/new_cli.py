@@ -33,14 +33,12 @@ def presets(json_: JSON = False) -> None:
 
     Example: `envwright presets`
     """
-    # Read without validation: an environment may need a package that is not installed.
-    written = [
-        {"environment": {}, **read_yaml(preset_path(name)), "name": name} for name in shipped_presets()
-    ]
-    fields = ("name", "model", "environment", "stages", "description")
-    rows = [{field: preset[field] for field in fields} for preset in written]
-    for row in rows:
-        row["environment"] = row["environment"].get("name", DEFAULT)
+    rows, fields = [], ("name", "model", "environment", "stages", "description")
+    for name in shipped_presets():
+        # Read without validation: an environment may need a package that is not installed.
+        written = read_yaml(preset_path(name))
+        row = {**written, "name": name, "environment": written.get("environment", {}).get("name", DEFAULT)}
+        rows.append({field: row[field] for field in fields})
     environments = [_environment_row(name) for name in ENVIRONMENTS.names()]
     if json_:
         return print_json({"presets": rows, "environments": environments})
@@ -109,10 +107,8 @@ def new_environment(
     Example: `envwright new environment riddles`
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or find_spec(name):
-        raise ConfigError(
-            f"{name!r}: is no free name for a Python file; use small letters, digits and underscores, "
-            "and no name of an installed module"
-        )
+        remedy = "use small letters, digits and underscores, and no name of an installed module"
+        raise ConfigError(f"{name!r}: is no free name for a Python file; {remedy}")
     source = Path(skeleton.__file__)
     remedy = f"change its parts 1 to 5, then 'envwright check {name}.py'"
     if kind == "dataset":

@@ -50,10 +50,9 @@ def profile(
     caption = "answers are valid in %, with 95 % intervals; rows of which no answer, some or all are valid"
     headings = [chosen.space.noun, "rows", "valid %", "none", "some", "all"]
     title = f"{chosen.model}: {answers} answers to each row"
-    table = number_table(headings, title, caption, min_width=79)
-    for row in strata:
-        table.add_row(*(str(row[name]) for name in ("label", "rows", "valid", "none", "some", "all")))
-    print_whole(table)
+    columns = ("label", "rows", "valid", "none", "some", "all")
+    cells = [[str(row[name]) for name in columns] for row in strata]
+    print_whole(number_table(headings, title, caption, cells, min_width=79))
     for alarm in format_alarms(chosen.space, breakdown).values():
         say(alarm)
     say(f"{path}: {SOURCE}")

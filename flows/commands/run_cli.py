@@ -90,11 +90,8 @@ def run(
 
 
 def _show_dry_run(preset: Preset, json_: bool = False) -> None:
-    """Print the preset, what the installed TRL makes of its options, the length of its prompts, how long
-    training takes, and what this machine lacks.
-
-    ConfigError if TRL refuses an option; ModelError if there is no such checkpoint.
-    """
+    """Print the preset, the sizes and the time of its training, the length of its prompts, and what this
+    machine lacks; ConfigError if TRL refuses an option, ModelError without the checkpoint."""
     resolve_model(preset.model)
     plan = preset.plan()
     if json_:
@@ -102,10 +99,9 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
         return print_json({"preset": preset, "training": plan, "training_seconds": seconds})
     lines = [dump_yaml(preset.model_dump(mode="json"))]
     if plan is not None:
-        lines.append(
-            f"training processes: {plan.processes}, {plan.completions} completions of {plan.prompts} prompts"
-            f" at a time, {plan.optimizer_steps} optimizer steps a stage"
-        )
+        batch = f"{plan.completions} completions of {plan.prompts} prompts at a time"
+        steps = f"{plan.optimizer_steps} optimizer steps a stage"
+        lines.append(f"training processes: {plan.processes}, {batch}, {steps}")
     if (tokens := preset.prompt_tokens()) is not None:
         lines.append(f"the longest prompt has {tokens} tokens")
     lines.append(training_time([(preset, preset.stages)]))

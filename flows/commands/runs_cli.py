@@ -77,10 +77,8 @@ def show(
 
 
 def _watched(directory: Path) -> RunStatus:
-    """Print new lines of a run's log until the run ends, on a terminal the last earlier ones too.
-
-    Returns the state of the run at its end.
-    """
+    """Print new lines of a run's log until the run ends, on a terminal the last earlier ones too; return the
+    state of the run at its end."""
     detail = read_status(directory)
     lines, read = new_lines(Run(directory=directory), 0)
     lines = lines[-LOG_LINES:] if console.is_terminal and detail.state is RunState.RUNNING else []

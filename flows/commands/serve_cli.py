@@ -63,9 +63,10 @@ def serve(
         "PREFECT_SERVER_UI_API_URL": "/api",  # whatever name the browser uses
         "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS") or "2",
     }
-    with exclusive(runs / ".serve"):
-        (runs / ".serve").mkdir(exist_ok=True)
-        group, exports = ProcessGroup(runs / ".serve"), runs / ".serve" / "env"
+    folder = runs / ".serve"
+    with exclusive(folder):
+        folder.mkdir(exist_ok=True)
+        group, exports = ProcessGroup(folder), folder / "env"
         try:
             _say(f"starting; a new database takes half a minute (logs: {group.folder})")
             _start(group, host, prefect_port, mlflow_port if own_mlflow else None, limit)
@@ -76,7 +77,9 @@ def serve(
             _say(f"login    {clients[CLIENT] if new_login else f'the value of {CLIENT}'}")
             _say(f"in another terminal: . {exports} && prefect deployment run curriculum/tiny --watch")
             _say("Ctrl-C ends it all")
-            _watch(group)
+            while True:
+                group.check()
+                time.sleep(0.5)
         finally:
             exports.unlink(missing_ok=True)
             _end_runs()
@@ -91,11 +94,8 @@ def mlflow_store(own: str) -> str:
 
 
 def prefect_database(home: Path) -> str:
-    """Make Prefect's home; return the address of its SQLite database, which asks for one connection.
-
-    Prefect opens a single connection where the address holds `:memory:`. With several connections, a
-    transaction that has read fails with "database is locked" once another one has written.
-    """
+    """Make Prefect's home; return the address of its SQLite database, which asks for one connection by
+    `:memory:`: with several, a transaction that has read fails once another one has written."""
     home.mkdir(parents=True, exist_ok=True)
     uri = (home / "prefect.db").absolute().as_uri()
     return f"sqlite+aiosqlite:///{quote(uri)}?uri=true&connections=:memory:"  # SQLAlchemy unquotes it once
@@ -122,8 +122,9 @@ def _client_settings(prefect: str, mlflow: str, own_mlflow: bool) -> dict[str, s
 
 
 def _start(group: ProcessGroup, host: str, prefect_port: int, mlflow_port: int | None, limit: int) -> None:
-    """Start both servers and the worker, and wait until they answer; no MLflow server without a port."""
+    """Start both servers, the worker and the reaper; no MLflow server without a port."""
     from infra.serving.pools import POOL, deploy
+    from infra.serving.reaper import watch
 
     listen = ("--host", host, "--port")
     app = ("--factory", "infra.serving.access:prefect_app")
@@ -138,16 +139,7 @@ def _start(group: ProcessGroup, host: str, prefect_port: int, mlflow_port: int |
     group.wait_for(f"{os.environ['PREFECT_API_URL']}/health")
     deploy(limit)
     group.start("worker", "prefect", "worker", "start", "--pool", POOL, "--type", "process")
-
-
-def _watch(group: ProcessGroup) -> None:
-    """Mark dead runs until a process of the group ends, or a signal raises `Stopped`."""
-    from infra.serving.reaper import watch
-
     threading.Thread(target=watch, daemon=True).start()
-    while True:
-        group.check()
-        time.sleep(0.5)
 
 
 def _end_runs() -> None:
@@ -170,7 +162,5 @@ def _check_port(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise ConfigError(
-            f"--host {host}, port {port}: {error.strerror}; give others with --host, --prefect-port or"
-            " --mlflow-port"
-        ) from None
+        remedy = "give others with --host, --prefect-port or --mlflow-port"
+        raise ConfigError(f"--host {host}, port {port}: {error.strerror}; {remedy}") from None

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -50,13 +50,21 @@ def plain_table(*columns: str) -> Table:
     return Table(*columns, box=SIMPLE_HEAD, pad_edge=False, padding=0)
 
 
-def number_table(headings: Sequence[str], title: str, caption: str, min_width: int | None = None) -> Table:
+def number_table(
+    headings: Sequence[str],
+    title: str,
+    caption: str,
+    rows: Iterable[Sequence[str]] = (),
+    min_width: int | None = None,
+) -> Table:
     """Return a table of numbers; the first column is on the left."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, min_width=min_width)
     table.title, table.caption = escape(printable(title)), escape(caption)
     for number, heading in enumerate(headings):
         justify = "right" if number else "left"
         table.add_column(escape(printable(heading)), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -88,8 +96,7 @@ class ConsoleHandler(logging.Handler):
 
 
 def show_log() -> None:
-    """Show envwright's own log on the screen; Prefect's goes to its server. Call before anything imports
-    Prefect."""
+    """Show envwright's own log on the screen; call before anything imports Prefect."""
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     logger = logging.getLogger("envwright")
     logger.setLevel(logging.INFO)

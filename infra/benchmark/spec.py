@@ -77,10 +77,8 @@ def planned(spec: BenchmarkSpec) -> BenchmarkSpec:
     """Fill in style and answer length for the model where they are left out: the compact style for a short
     context, as the tiny policy was taught. ConfigError, DataError or ModelError says what is wrong."""
     if not spec.model:
-        expected = (
-            "tiny, a checkpoint directory, a hub id, or base_url#model of an OpenAI-compatible endpoint"
-        )
-        raise ConfigError(f"model: is empty; give {expected}")
+        endpoint = "base_url#model of an OpenAI-compatible endpoint"
+        raise ConfigError(f"model: is empty; give tiny, a checkpoint directory, a hub id, or {endpoint}")
     environment, context = spec.environment.load(), _context(spec)
     benchmark_of(environment)
     short = context is not None and context < 2 * PROMPT_TOKENS and COMPACT in environment.styles

@@ -50,10 +50,8 @@ def pool_for(preset: str) -> str | None:
             pool = client.read_deployment_by_name(f"curriculum/{preset}").work_pool_name or ""
         except ObjectNotFound:
             remedy = "to give them to workers, name it in prefect.yaml and run prefect deploy --all"
-            problem = (
-                "the Prefect server has no deployment curriculum/%s: the curricula run here, as processes"
-            )
-            _log.warning(f"{problem}; {remedy}", preset)
+            problem = f"has no deployment curriculum/{preset}: the curricula run here, as processes"
+            _log.warning("the Prefect server %s; %s", problem, remedy)
             return None
         status = client.read_work_pool(pool).status if pool else None
     if status in {WorkPoolStatus.PAUSED, WorkPoolStatus.NOT_READY}:
