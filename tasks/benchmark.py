@@ -21,8 +21,7 @@ from tasks.run import answering, close_engine, log, rollouts_of
 
 
 def answer_all(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
-    """Write the rollouts of a model on the items of a benchmark, unless they are there; breakdown and scores
-    follow from them."""
+    """Write the rollouts of a model on a benchmark, unless they are there; count breakdown and scores."""
     with exclusive(directory):
         try:
             return _answered(directory, spec)

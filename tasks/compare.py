@@ -30,9 +30,7 @@ def run_each(
     stop: Callable[[], None],
 ) -> None:
     """Run `start` for every child, `jobs` at a time, each in its own thread; an interruption calls `stop`.
-
-    `ended` is called in this thread, with the error and the progress ("2 of 6").
-    """
+    `ended` is called in this thread, with the error and the progress ("2 of 6")."""
     with ThreadPoolExecutor(max_workers=jobs or MOST_AT_A_TIME) as pool:
         # Each thread gets its own context, so that its log lines belong to this flow run.
         futures = {pool.submit(copy_context().run, start, child): child for child in todo}
@@ -47,8 +45,7 @@ def run_each(
 
 @task(**task_options("open-record"))
 def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
-    """The MLflow run of the comparison, made if it is new; None if MLflow cannot be reached. It also makes
-    MLflow's database."""
+    """The MLflow run of the comparison, made with MLflow's database if new; None without MLflow."""
     ids = logged("comparison", lambda mlflow: _run_in(mlflow, directory, spec))
     return ids.run if ids else None
 
@@ -57,8 +54,7 @@ def open_record(directory: Path, spec: ComparisonSpec) -> str | None:
 def publish_comparison(
     directory: Path, spec: ComparisonSpec, failures: dict[str, str], last: bool = False
 ) -> ComparisonResults:
-    """Rewrite `comparison_results.json` and what people read from all finished curricula; with `last` the
-    record in MLflow too."""
+    """Rewrite `comparison_results.json` and page from all finished curricula; with `last` log to MLflow."""
     results = gather(directory, spec, failures)
     write_json(directory / RESULTS_FILE, results)
     write_page(directory, results)
@@ -73,10 +69,8 @@ def _run_in(mlflow: Any, directory: Path, spec: ComparisonSpec) -> Any:
 
 
 def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: ComparisonResults) -> None:
-    ids = _run_in(mlflow, directory, spec)
-    mlflow.log_comparison(
-        ids, conclusions(results)[0], [directory / name for name in (COPY, RESULTS_FILE, PAGE)]
-    )
+    ids, files = _run_in(mlflow, directory, spec), [directory / name for name in (COPY, RESULTS_FILE, PAGE)]
+    mlflow.log_comparison(ids, conclusions(results)[0], files)
     if server := mlflow.server_address():
         log.info("chart in MLflow: %s/%s", server, mlflow.view_address(ids.experiment))
 
@@ -84,10 +78,7 @@ def _log(mlflow: Any, directory: Path, spec: ComparisonSpec, results: Comparison
 def earlier_failures(directory: Path) -> dict[str, str]:
     """Why curricula failed in an earlier call, by name."""
     try:
-        return {
-            child.name: child.reason
-            for child in read_comparison_results(directory).children
-            if child.state == "failed"
-        }
+        children = read_comparison_results(directory).children
     except RunDirectoryError:
         return {}
+    return {child.name: child.reason for child in children if child.state == "failed"}

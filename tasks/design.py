@@ -39,11 +39,8 @@ def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
 
 
 def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dict[str, Any]:
-    """What decides the answer of the engineer.
-
-    Without the number of stages and how steps are split up: a run that is extended, or resumed after it ran
-    out of memory, must not ask again.
-    """
+    """What decides the answer of the engineer, without the number of stages and how steps are split up: a run
+    that is extended, or resumed after it ran out of memory, must not ask again."""
     preset, asked = run.preset, run.asked(stage)
     neutral = {"stages": 1, "training": training_facts(preset, without=SPLITTING)}
     return {
@@ -56,8 +53,8 @@ def _asked(run: Run, stage: int, context: DesignContext, _: GateDecision) -> dic
 
 @step("engineer", PROPOSAL, ENGINEER_STATE, decides=_asked)
 def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) -> dict[str, Any]:
-    """Ask the engineer once for the next config: returns the `Proposal`. The manifest gets the digest of the
-    file of a function, which may be mended while a run waits."""
+    """Ask the engineer once for the next config: returns the `Proposal`; the manifest gets the digest of a
+    function, which may be mended while a run waits."""
     sha256, before = run.preset.engineer.sha256, None
     if stage and run.has(MANIFEST, stage - 1):
         before = run.read(MANIFEST, stage - 1).get(FUNCTION)

@@ -18,13 +18,7 @@ from policy.checkpoints import is_simulated
 from policy.child import WARNING, run_child, vllm_python
 from policy.evaluation import Changes, valid_gains
 from policy.grpo.launch import checkpoint_form, launcher, process_count
-from policy.grpo.train_spec import (
-    CHECKPOINT,
-    TrainingSettings,
-    TrainSpec,
-    deciding_options,
-    resumed_steps,
-)
+from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, deciding_options, resumed_steps
 from policy.rollouts import Rollout, breakdown_of
 from tasks.record import TrainingProgress
 from tasks.run import answering, close_engine, log, rollouts_of
@@ -72,8 +66,7 @@ def train(run: Run, stage: int, data: Stored, parent: Stored) -> dict[str, Any]:
 
 
 def _train(run: Run, stage: int, spec: TrainSpec) -> None:
-    # Its memory is for the trainer, and what it has loaded may be about to change.
-    close_engine()
+    close_engine()  # its memory is for the trainer, and what it has loaded may be about to change
     show = TrainingProgress(run, stage)
     if is_simulated(spec.parent):
         from policy import simulated
@@ -98,8 +91,7 @@ def _train(run: Run, stage: int, spec: TrainSpec) -> None:
 
 
 def one_gpu(training: TrainingSettings) -> dict[str, str]:
-    """A single process sees the first GPU only: with several the trainer would wrap the model for all, which
-    GRPO refuses."""
+    """A single process sees the first GPU only: with several the trainer would wrap the model for all."""
     if process_count(training) > 1:
         return {}
     return {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
@@ -148,9 +140,8 @@ def evaluate_stage(run: Run, stage: int, checkpoint: Stored, validation: Stored)
 @step("test", files.TEST_ROLLOUTS, decides=_answered, unfinished=files.PARTIAL_TEST_ROLLOUTS)
 def evaluate_test(run: Run, stage: int, policy: Stored, test: Stored) -> None:
     """Rollouts of a stage's checkpoint, or of the base policy, on the test set."""
-    _evaluate(
-        run, stage, policy, files.TEST.read(test.path), files.TEST_ROLLOUTS, files.PARTIAL_TEST_ROLLOUTS
-    )
+    instances = files.TEST.read(test.path)
+    _evaluate(run, stage, policy, instances, files.TEST_ROLLOUTS, files.PARTIAL_TEST_ROLLOUTS)
 
 
 def _evaluate(
@@ -162,10 +153,9 @@ def _evaluate(
     unfinished: str = files.PARTIAL_ROLLOUTS,
 ) -> None:
     preset, style, how = run.preset, run.preset.prompt_style, run.preset.evaluation
-    log_path, partial = run.log("engine", stage), run.folder(stage) / unfinished
-    model = answering(
-        str(policy.path), preset.task, instances, style, preset.engine, log_path, preset.chat_template_kwargs
-    )
+    engine = preset.engine, run.log("engine", stage), preset.chat_template_kwargs
+    model = answering(str(policy.path), preset.task, instances, style, *engine)
+    partial = run.folder(stage) / unfinished
     decides, sampling = {"model": policy.sha256, **_asked(preset)}, how.sampling(preset.max_answer_tokens)
     asked = [instance for instance in instances for _ in range(how.samples)]
     rollouts = rollouts_of(model, decides, partial, preset.task, asked, style, sampling)
@@ -174,8 +164,7 @@ def _evaluate(
 
 @step("summarize", files.BREAKDOWN, files.CHANGES)
 def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
-    """Count the failures of a stage's rollouts, and what changed since the policy that it started from:
-    returns the `Breakdown`."""
+    """Count the failures of a stage's rollouts, and the changes since its parent: returns the `Breakdown`."""
     rollouts = files.ROLLOUTS.read(after.path)
     breakdown = _breakdown(run, rollouts)
     for alarm in format_alarms(run.preset.space, breakdown).values():

@@ -31,10 +31,7 @@ GENERATED = 64
 
 def measure(preset: Preset, samples: int, each: int | None) -> tuple[Path, Breakdown]:
     """Answer `each` instances of a stratum, or all rows of a table, `samples` times; return the file of pass
-    rates, and the counts.
-
-    A call that was cut off goes on with its answers, a finished one is not repeated.
-    """
+    rates, and the counts. A call that was cut off is continued, a finished one is not repeated."""
     environment, source = preset.task, resolve_model(preset.model)
     instances = _instances(preset, each)
     evaluation = preset.evaluation.model_copy(update={"temperature": preset.evaluation.temperature or 1.0})
@@ -77,8 +74,8 @@ def _instances(preset: Preset, each: int | None) -> list[Any]:
 
 
 def pass_rates(environment: Environment, rollouts: list[Rollout], samples: int) -> pa.Table:
-    """Return a row for each instance, a table that `dataset` reads: prompt, answer, stratum, metadata,
-    pass_rate, and the shares of its answers that were cut off or could not be read."""
+    """Return a row for each instance, a table that `dataset` reads: prompt, answer, stratum, metadata, and
+    the shares of its answers that are valid, were cut off, or could not be read."""
     rows = []
     for start in range(0, len(rollouts), samples):
         part, instance = rollouts[start : start + samples], rollouts[start].instance
@@ -98,10 +95,9 @@ def pass_rates(environment: Environment, rollouts: list[Rollout], samples: int) 
 def profile_rollouts(rollouts: Path) -> tuple[Path, list[float]]:
     """Write the pass rates of NeMo-Gym's rollouts, a table that `dataset` reads; return its path, and them.
 
-    Columns are prompt, pass_rate (mean reward), rollouts (their number), and the fields of the verifier that
-    all rollouts of a prompt share, as `expected_answer`. DataError names the first line that is no rollout of
-    a single turn with a reward. Format: https://docs.nvidia.com/nemo/gym/latest/
-    """
+    Columns are prompt, pass_rate (mean reward), rollouts (their number), and the verifier's fields that all
+    rollouts of a prompt share. DataError names the first line that is no rollout of a single turn with a
+    reward. Format: https://docs.nvidia.com/nemo/gym/latest/"""
     rewards, shared = dict[str, list[float]](), dict[str, dict[str, Any]]()
     for line, rollout in read_json_lines(rollouts):
         try:

@@ -21,10 +21,8 @@ from tasks.run import lost, task_options
 
 @task(**task_options("manifest"))
 def write_manifest(run: Run, stage: int) -> None:
-    """Write the manifest, last of all: with it, and only with it, the stage is complete.
-
-    One that is there is left if it tells of these very steps: a run may have been cut off between a step that
-    was done again and its manifest."""
+    """Write the manifest, last of all: with it, and only with it, the stage is complete. A manifest of these
+    very steps stays."""
     try:
         stored = run.read(files.MANIFEST, stage)
     except RunDirectoryError:

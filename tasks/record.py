@@ -1,6 +1,5 @@
-"""Show a run while it goes on: in MLflow from its first minute, and as an artifact in Prefect.
-
-A view that cannot be written is a line in the log, never the end of a run."""
+"""Show a run while it goes on: in MLflow from its first minute, and as an artifact in Prefect. A view that
+cannot be written is a line in the log, never the end of a run."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -69,8 +68,7 @@ def recorded(run: Run) -> Iterator[None]:
 
 
 class TrainingProgress:
-    """Show the training of a stage while it runs, at a bearable rate: a line in the log, and points in MLflow
-    until a point cannot be logged."""
+    """Show the training of a stage while it runs: a line in the log, and points in MLflow until one fails."""
 
     def __init__(self, run: Run, stage: int) -> None:
         self._stage, self._throttle, self._space = stage, Throttle(), run.preset.space
@@ -98,11 +96,9 @@ def progress_text(entry: dict[str, Any]) -> str:
         seconds = elapsed / here * (entry["steps"] - entry["step"])
         left = f", about {duration(seconds)} of this training left" if seconds else ""
     speed = f", {entry['tokens_here'] / elapsed:,.0f} tokens/s" if elapsed else ""
-    return (
-        f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}, valid"
-        f" {100 * entry['rewards/valid/mean']:.0f} %, groups without signal"
-        f" {100 * entry['frac_reward_zero_std']:.0f} %{speed}{left}"
-    )
+    done = f"step {entry['step']} of {entry['steps']}, reward {entry['reward']:.2f}"
+    valid, silent = 100 * entry["rewards/valid/mean"], 100 * entry["frac_reward_zero_std"]
+    return f"{done}, valid {valid:.0f} %, groups without signal {silent:.0f} %{speed}{left}"
 
 
 def show_result(run: Run, results: CurriculumResults, addresses: dict[str, str], waiting: str = "") -> None:

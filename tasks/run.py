@@ -26,8 +26,7 @@ _BUGS = (AssertionError, AttributeError, LookupError, NameError, TypeError, Vali
 
 
 def lost(what: str, error: Exception) -> None:
-    """Log that a view or a copy of a run could not be written, which is not worth a run; with the traceback
-    where our own code is wrong."""
+    """Log that a view or a copy of a run could not be written, with the traceback of wrong code."""
     reason = f"{type(error).__name__}: {without_password(error)}"
     log.warning("%s: %s", what, reason, exc_info=isinstance(error, _BUGS))
 
@@ -53,11 +52,8 @@ _engine_lock = threading.Lock()
 def engine(
     source: str, config: EngineConfig, log_path: Path, template_kwargs: Mapping[str, Any] | None = None
 ) -> Engine:
-    """The one running chat model of this process; another source replaces it, so a stage starts each engine
-    once.
-
-    Found by the path of its weights: whoever writes weights closes it first. ModelError if the backend is not
-    installed."""
+    """The one running chat model of this process; another source replaces it, and who writes weights closes
+    it first. ModelError if the backend is not installed."""
     global _engine
     with _engine_lock:
         wanted = source, config, template_kwargs or {}
@@ -103,8 +99,8 @@ def rollouts_of(
     style: str,
     sampling: Sampling,
 ) -> list[Rollout]:
-    """Rollouts of a model on instances; answers that an earlier call left in the file `partial` are not asked
-    for again. `decides` identifies the model and how it is run."""
+    """Rollouts of a model on instances; the answers in the file `partial` are not asked for again. `decides`
+    identifies the model and how it is run."""
     throttle, answered = Throttle(), 0
 
     def progress(new: Mapping[int, Completion]) -> None:

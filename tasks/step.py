@@ -1,11 +1,9 @@
 """`@step` makes a function a step of a run: a Prefect task whose files are made once.
 
 The function writes files; the step returns what the first of them holds, or a `Stored` for data and weights:
-that is what the next step takes. Its key is a digest of the values it takes, and of what `decides` says of
-run and values, which replaces a value of the same name. A step whose record has this key, and whose files are
-as it wrote them, is not done again: Prefect shows the state `Cached`. A step whose model's process ended is
-tried once more, and asks for the missing answers.
-"""
+that is what the next step takes. Its key is a digest of the values it takes and of what `decides` returns. A
+step whose record has this key, and whose files are as it wrote them, is not done again: Prefect shows
+`Cached`. A step whose model's process ended is tried once more, and asks for the missing answers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -30,11 +28,8 @@ def step(
     name: str, *writes: File[Any] | str, decides: Decides = lambda *_: {}, unfinished: str | None = None
 ) -> Callable[[Body], Callable[..., Any]]:
     """Make a function of a run, the number of a stage and values of earlier steps a step; it may return facts
-    for the manifest.
-
-    `writes` are its files, or the name of a folder. `unfinished` names what it keeps beside them while it is
-    not done, and need not do again if it is cut off. A value that is None is no part of the key.
-    """
+    for the manifest. `writes` are its files, or the name of a folder; `unfinished` names what it keeps beside
+    them until it is done. A value that is None is no part of the key."""
 
     def decorate(body: Body) -> Callable[..., Any]:
         names = [*signature(body).parameters][2:]

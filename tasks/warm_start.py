@@ -16,12 +16,8 @@ from tasks.run import Throttle, log
 
 
 def warm_start(output: Path, preset: Preset, recipe: WarmStartRecipe) -> Taught:
-    """Teach the preset's model its environment, and put it at `output`; continue from the last checkpoint of
-    a call that was cut off.
-
-    ConfigError if that call meant another warm start, or the environment has no references to learn from;
-    ChildError if the model cannot be taught.
-    """
+    """Teach the preset's model its environment, and put it at `output`; a call that was cut off is continued.
+    ConfigError if that was another warm start, or references are missing; ChildError if teaching fails."""
     work = output.with_name(f"{output.name}-work")
     spec = WarmStartSpec(
         recipe=recipe,
@@ -60,16 +56,14 @@ def _check_references(spec: WarmStartSpec, instances: list[Any]) -> None:
     if wrong := wrong_reference(task, instances):
         instance, verdict = wrong
         question, reference = excerpt(task.prompt(instance, spec.style)), excerpt(task.reference(instance))
-        raise ConfigError(
-            f"environment: {spec.environment.name} has no reference answer to {question} (it gives"
-            f" {reference}: {verdict.detail or 'empty'}); a policy is taught from references: let the"
-            " generator give them, or start from a model that needs no warm start"
-        )
+        problem = f"has no reference answer to {question} (it gives {reference}: {verdict.detail or 'empty'})"
+        remedy = "let the generator give them, or start from a model that needs no warm start"
+        reason = f"{problem}; a policy is taught from references: {remedy}"
+        raise ConfigError(f"environment: {spec.environment.name} {reason}")
 
 
 def held_out(preset: Preset) -> frozenset[str]:
-    """Ids of the instances that the policy is never taught: what the environment reserves, as a benchmark,
-    and the preset's validation, tuning and test sets."""
+    """Ids that the policy is never taught: reserved ones, and the validation, tuning and test sets."""
     task, validation = preset.task, preset.validation
     tuning = validation.model_copy(update={"seed": TUNING_SEED}).draw(task)
     validated = frozenset(instance.id for instance in validation.draw(task))
@@ -83,7 +77,5 @@ def _check_same(work: Path, spec: WarmStartSpec) -> None:
     if path.is_file() and json.loads(path.read_bytes()) | places != json.loads(canonical_json(spec)) | places:
         step = last_checkpoint(work)
         reached = f" and reached {step.name}" if step else ""
-        raise ConfigError(
-            f"{work}: was begun with another preset, model or --set{reached}; repeat that call, choose"
-            " another -o, or remove the folder"
-        )
+        remedy = "repeat that call, choose another -o, or remove the folder"
+        raise ConfigError(f"{work}: was begun with another preset, model or --set{reached}; {remedy}")
