@@ -23,19 +23,15 @@ OTHER_FORMATS = ["*.bin", "*.pth", "*.pt", "*.gguf", "*.h5", "*.msgpack", "*.onn
 
 
 def resolve_model(name: str) -> str:
-    """Return what backends load: the folder of a shipped policy, else a checkpoint folder or hub id as it is.
-
-    ModelError for a name that looks like a path and is no checkpoint.
-    """
+    """Return what backends load: the folder of a shipped policy, else a checkpoint folder or hub id as it is;
+    ModelError for a name that looks like a path and is no checkpoint."""
     if name in SHIPPED:
         return str(SHIPPED[name])
     path = Path(os.path.expanduser(name))  # unlike Path.expanduser(), leaves an unknown user as it is
     if name.startswith((".", "/", "~")) or path.exists():
         if not (path / "config.json").is_file() and not is_simulated(name):
-            raise ModelError(
-                f"{name}: no checkpoint there (config.json is missing); give a Hugging Face checkpoint "
-                "directory or a hub id"
-            )
+            remedy = "give a Hugging Face checkpoint directory or a hub id"
+            raise ModelError(f"{name}: no checkpoint there (config.json is missing); {remedy}")
         return str(path)
     return name
 
@@ -46,8 +42,7 @@ def is_simulated(name: str) -> bool:
 
 
 def check_model(name: str) -> None:
-    """ModelError for a folder without tokenizer, chat template or weights; a hub id is not looked at, see
-    `check_hub`."""
+    """ModelError for a folder without tokenizer, chat template or weights; see `check_hub` for a hub id."""
     folder = Path(resolve_model(name))
     if not folder.is_dir() or is_simulated(name):
         return
@@ -63,10 +58,8 @@ def check_model(name: str) -> None:
 
 
 def check_hub(name: str) -> str:
-    """Return the commit of a model that the hub or its cache here has; empty for a folder.
-
-    ModelError if neither has its config.
-    """
+    """Return the commit of a model that the hub or its cache here has; empty for a folder. ModelError if
+    neither has its config."""
     if is_simulated(name) or Path(resolve_model(name)).is_dir():
         return ""
     from httpx import HTTPError
@@ -77,10 +70,9 @@ def check_hub(name: str) -> str:
         config = hf_hub_download(name, "config.json", etag_timeout=HUB_SECONDS)
     except (HFValidationError, HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(
-            f"{name}: is no folder here and cannot be loaded from the Hugging Face hub ({reason}); check "
-            f"name, HF_TOKEN and network, run hf download {name}, or give a checkpoint directory"
-        ) from None
+        problem = f"is no folder here and cannot be loaded from the Hugging Face hub ({reason})"
+        remedy = f"check name, HF_TOKEN and network, run hf download {name}, or give a checkpoint directory"
+        raise ModelError(f"{name}: {problem}; {remedy}") from None
     return Path(config).parent.name  # snapshots/COMMIT/config.json
 
 
@@ -93,9 +85,7 @@ def hub_folder(name: str, commit: str) -> str:
 
 def max_positions(name: str) -> int | None:
     """Longest sequence of a checkpoint in tokens, prompt and answer; None if unknown. The hub is not asked.
-
-    ModelError for a path without a checkpoint.
-    """
+    ModelError for a path without a checkpoint."""
     try:
         config = json.loads((Path(resolve_model(name)) / "config.json").read_bytes())
     except (OSError, ValueError):
@@ -106,9 +96,7 @@ def max_positions(name: str) -> int | None:
 
 def prompt_tokens(name: str, prompt: str) -> int | None:
     """Tokens of a prompt with its chat template; None if the tokenizer of the model is not on this machine.
-
-    ModelError for a path without a checkpoint.
-    """
+    ModelError for a path without a checkpoint."""
     file = Path(resolve_model(name)) / "tokenizer.json"
     if not file.is_file():
         return None

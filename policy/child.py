@@ -59,11 +59,8 @@ def start_child(
     python: str = sys.executable,
     **options: Any,
 ) -> subprocess.Popen:
-    """Start `python -m module arguments` in its own process group; it is killed if this process dies.
-
-    `added` goes into its environment. Another interpreter than this one sees `envgen`, `policy` and its own
-    libraries.
-    """
+    """Start `python -m module arguments` in its own process group; it is killed if this process dies. `added`
+    goes into its environment. Another interpreter sees `envgen`, `policy` and its own libraries."""
     environment = {
         **YIELDING,
         **{name: value for name, value in os.environ.items() if not _JOB.fullmatch(name)},
@@ -82,10 +79,8 @@ def start_child(
 
 
 def vllm_python() -> str:
-    """Return the path of a Python with vLLM: ENVWRIGHT_VLLM_PYTHON, this interpreter, or `.venv-vllm`.
-
-    ModelError if there is none.
-    """
+    """Return the path of a Python with vLLM: ENVWRIGHT_VLLM_PYTHON, this interpreter, or `.venv-vllm`;
+    ModelError if there is none."""
     chosen, usual = os.environ.get(VLLM_PYTHON), Path(".venv-vllm") / "bin" / "python"
     if chosen and not os.access(chosen, os.X_OK):
         raise ModelError(f"{VLLM_PYTHON}: {chosen} is no interpreter; name one that has vLLM, or unset it")
@@ -95,10 +90,9 @@ def vllm_python() -> str:
     for path in [chosen] if chosen else [Path.cwd() / usual, Path(__file__).parents[1] / usual]:
         if os.access(path, os.X_OK):
             return os.path.abspath(path)
-    raise ModelError(
-        f"vLLM is not installed; run `make vllm`, which makes {usual}, or set {VLLM_PYTHON} to the python of"
-        " an environment that has vLLM, or set engine.backend to transformers, trl.use_vllm to false"
-    )
+    other = f"set {VLLM_PYTHON} to the python of an environment that has vLLM"
+    without = "set engine.backend to transformers, trl.use_vllm to false"
+    raise ModelError(f"vLLM is not installed; run `make vllm`, which makes {usual}, or {other}, or {without}")
 
 
 def tell(entry: dict) -> None:
@@ -119,13 +113,11 @@ def run_child(
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a child on a JSON spec to its end; ChildError with what it told as `PROBLEM`, or else the last
-    lines of its output, if it fails.
+    """Run a child on a JSON spec to its end; ChildError with its `PROBLEM`, or the last lines of its output.
 
     Output goes to `log_path`, progress lines to `progress` as dicts. `launcher` is a module that starts
     others, with its options (`accelerate.commands.launch`, `--config_file`, ...). `environment` adds to that
-    of this process. What the child leaves behind in its process group ends with it.
-    """
+    of this process. The process group of the child ends with it."""
     write_json(spec_path, spec)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail: deque[str] = deque(maxlen=TAIL_LINES)
@@ -167,10 +159,8 @@ def run_child(
 
 
 def stop_child(child: subprocess.Popen, patience: float = 10) -> None:
-    """End a child, by force after `patience` seconds, and its process group, also if the child has ended.
-
-    When it returns, the group has given its memory back; only a process stuck in the kernel outlasts that.
-    """
+    """End a child, by force after `patience` seconds, and its process group, also if the child has ended;
+    wait until the group has given its memory back, unless a process is stuck in the kernel."""
     if child.poll() is None:
         _signal(child, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -202,9 +192,6 @@ def _entry(line: str) -> dict | None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out."""
-    text = str(error).lower()
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or any(words in text for words in _NO_MEMORY)
-    )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return any(words in str(error).lower() for words in _NO_MEMORY)

@@ -47,10 +47,8 @@ def can_share(model: PreTrainedModel) -> bool:
 
 
 def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: int) -> Packed:
-    """Pack rows of prompts with answers of at most `answer_length` tokens.
-
-    Prompts are padded on the left, answers on the right; both arguments are [B, P + answer_length].
-    """
+    """Pack rows of prompts, padded on the left, with answers of at most `answer_length` tokens, padded on the
+    right; both arguments are [B, P + answer_length]."""
     prompt_length = input_ids.shape[1] - answer_length
     group, first = distinct(input_ids[:, :prompt_length])
     prompts, mask = input_ids[first, :prompt_length], attention_mask[first, :prompt_length].bool()
@@ -85,10 +83,8 @@ def pack(input_ids: torch.Tensor, attention_mask: torch.Tensor, answer_length: i
 
 
 def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probability and entropy, [B, C] each, of every answer token; 0 behind the end of an answer.
-
-    `model` has TRL's fused head. No entropy if the head was added without it.
-    """
+    """Log-probability and entropy, [B, C] each, of every answer token; 0 behind the end of an answer. `model`
+    has TRL's fused head, perhaps without entropy."""
     output = model(
         input_ids=packed.input_ids,
         attention_mask=packed.attention_mask,
@@ -106,10 +102,8 @@ def log_probabilities(model: Any, packed: Packed) -> tuple[torch.Tensor, torch.T
 def generate_shared(
     model: Any, *, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any
 ) -> Any:
-    """`model.generate`, but equal rows of `input_ids` are prefilled once, and ended answers leave the batch.
-
-    `input_ids`, [B, P], are padded on the left.
-    """
+    """`model.generate`, but equal rows of `input_ids`, [B, P], padded on the left, are prefilled once, and
+    ended answers leave the batch."""
     group, first = distinct(input_ids)
     cache, mask = DynamicCache(config=model.config), attention_mask[first, :-1]
     if input_ids.shape[1] > 1:
@@ -138,9 +132,7 @@ def decode(
     """Prompts and answers, [B, P + C], padded behind an answer's end; greedy, or drawn if the config samples.
 
     `input_ids`, [B, P], are padded on the left. `inputs` has their attention mask and the cache, which holds
-    any number of tokens below P of each row. Processors and criteria must treat each row alone, whatever its
-    place in the batch, as those that transformers makes from a generation config do.
-    """
+    any number of tokens below P of each row. Processors and criteria must treat each row alone."""
     attention_mask = inputs.get("attention_mask")
     if attention_mask is None:  # no prompt is padded
         attention_mask = torch.ones_like(input_ids)
@@ -179,10 +171,8 @@ def decode(
 
 
 def drawn(scores: torch.Tensor) -> torch.Tensor:
-    """A token for each row of scores, [B, V], drawn from their softmax by inversion.
-
-    `torch.multinomial` takes far longer on a CPU.
-    """
+    """A token for each row of scores, [B, V], drawn from their softmax by inversion, which is far faster on a
+    CPU than `torch.multinomial`."""
     cumulative = scores.softmax(-1).cumsum(-1)
     places = torch.rand_like(cumulative[:, :1]) * cumulative[:, -1:]
     return torch.searchsorted(cumulative, places, right=True).clamp(max=scores.shape[-1] - 1)[:, 0]

@@ -1,6 +1,4 @@
-"""GPUs and cores of this machine, and how they are dealt out to curricula that run at the same time.
-
-Never asked of torch, which the processes that deal do not import."""
+"""GPUs and cores of this machine, and how they are dealt out to curricula at the same time; without torch."""
 
 import logging
 import os
@@ -28,11 +26,8 @@ def visible_devices() -> list[str]:
 
 def device_blocks(jobs: int, needed: int) -> list[str]:
     """Deal out the visible GPUs to `jobs` curricula at a time, as CUDA_VISIBLE_DEVICES names them: in blocks
-    of equal size, of at least `needed` GPUs.
-
-    With too few GPUs, curricula share blocks, and a warning says so. Empty without any, or for one job.
-    ConfigError if there are too few for a single curriculum.
-    """
+    of equal size, of at least `needed` GPUs. With too few, curricula share blocks, with a warning. Empty
+    without GPUs, or for one job. ConfigError if there are too few for a single curriculum."""
     devices = visible_devices()
     if not devices or jobs == 1:
         return []

@@ -27,8 +27,7 @@ def evaluate(
     sampling: Sampling,
     progress: Progress | None = None,
 ) -> list[Rollout]:
-    """One rollout for each of `instances`, in order, which may hold an instance several times in a row;
-    DataError if too many answers could not be judged."""
+    """One rollout for each of `instances`, in order; DataError if too many answers could not be judged."""
     completions = model.complete([ask(environment.prompt(i, style)) for i in instances], sampling, progress)
     verdicts = environment.judge(instances, [completion.text for completion in completions])
     FaultCount(environment.space).add(verdicts, last=True)
@@ -62,10 +61,8 @@ def valid_gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -
 def _change(before: list[Rollout], after: list[Rollout], field: str, samples: int) -> np.ndarray:
     """The mean flag of an instance's verdicts after minus before, [instances], -1 to 1."""
     if [r.instance.id for r in before] != [r.instance.id for r in after]:
-        raise DataError(
-            "the two evaluations are not on the same instances in the same order, so they cannot be paired; "
-            "evaluate both on one data set"
-        )
+        problem = "the two evaluations are not on the same instances in the same order"
+        raise DataError(f"{problem}, so they cannot be paired; evaluate both on one data set")
     flags = np.array([[getattr(r.verdict, field) for r in part] for part in (before, after)], float)
     old, new = flags.reshape(2, -1, samples).mean(axis=2)
     return new - old

@@ -1,8 +1,5 @@
-"""Teach a chat model the references of an environment by TRL's supervised fine-tuning.
-
-Run as a child process: `python -m policy.sft SPEC.json`. It writes complete checkpoints and continues from
-the last one after a crash.
-"""
+"""Teach a chat model the references of an environment by TRL's supervised fine-tuning, in a child process:
+`python -m policy.sft SPEC.json`. It continues from the last complete checkpoint after a crash."""
 
 import sys
 from pathlib import Path
@@ -31,10 +28,8 @@ WARMUP, DECAY = 0.05, 0.5
 
 
 def warm_start(spec: WarmStartSpec) -> None:
-    """Train the model and put it at `spec.output` in Hugging Face layout.
-
-    ModelError if the model cannot be taught, ShortageError if there is nothing to teach.
-    """
+    """Train the model and put it at `spec.output` in Hugging Face layout. ModelError if it cannot be taught,
+    ShortageError if there is nothing to teach."""
     recipe, resume = spec.recipe, last_checkpoint(spec.work)
     torch.manual_seed(recipe.seed)
     model, tokenizer = load(spec.model, recipe.dtype, spec.chat_template_kwargs)
@@ -87,10 +82,7 @@ def encoded(pairs: list[tuple[str, str]], tokenizer: Any, end: int) -> list[dict
     questions = chat_tokens(tokenizer, [question for question, _ in pairs])
     answers = tokenizer([answer for _, answer in pairs], add_special_tokens=False)["input_ids"]
     return [
-        {
-            "input_ids": [*question, *answer, end],
-            "labels": [*[NO_LABEL] * len(question), *answer, end],
-        }
+        {"input_ids": [*question, *answer, end], "labels": [*[NO_LABEL] * len(question), *answer, end]}
         for question, answer in zip(questions, answers, strict=True)
     ]
 

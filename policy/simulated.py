@@ -73,8 +73,7 @@ def read_policy(source: str, space: Space) -> SimulatedPolicy:
 
 
 class SimulatedModel:
-    """A `ChatModel` that answers the prompts of these instances, always alike; above temperature 0 equal
-    prompts get answers of their own."""
+    """A `ChatModel` that answers the prompts of these instances, equal ones alike at temperature 0."""
 
     def __init__(
         self, policy: SimulatedPolicy, environment: Environment, instances: Sequence[Any], style: str
@@ -117,9 +116,7 @@ class SimulatedModel:
 
 def train(spec: TrainSpec, progress: Callable[[dict[str, Any]], None]) -> None:
     """GRPO on the skills of a policy; leaves checkpoint and training log of a stage, as real training does.
-
-    Of TRL's options the group size, the answers of a step, their number and the learning rate count.
-    """
+    TRL's group size, answers of a step, number of steps and learning rate count."""
     environment, started = spec.environment.load(), time.monotonic()
     policy, instances = read_policy(spec.parent, environment.space), read_dataset(spec.data)
     rng, group = np.random.default_rng(spec.seed), group_size(spec.trl)

@@ -86,10 +86,8 @@ class Taught(Frozen):
 
 
 def examples(spec: WarmStartSpec) -> list[tuple[str, str]]:
-    """Draw the questions of all steps with their references, in random order.
-
-    A stratum with too few instances repeats those it has; ShortageError if it has none.
-    """
+    """Draw the questions of all steps with their references, in random order; a stratum with too few
+    instances repeats them. ShortageError if it has none."""
     task, recipe, held_out = spec.task, spec.recipe, frozenset(spec.held_out)
     source = Source(recipe.seed, purpose="warm-start")
     pairs: list[tuple[str, str]] = []

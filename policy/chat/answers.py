@@ -23,10 +23,8 @@ class KeptAnswers:
     """A `ChatModel` that files each answer of another at once, and reads the answers of an earlier process.
 
     The first line of the file is a digest of all that decides the answers: conversations, sampling, and
-    `decides`, the identity of the model and how it is run. Another call begins the file anew. Killing the
-    process loses no finished answer; a torn last line is skipped. The file is its caller's to remove
-    (`infra.runs.steps.run_step`).
-    """
+    `decides`, the identity of the model and how it is run. Another call begins the file anew; a torn last
+    line is skipped. The caller removes the file (`infra.runs.steps.run_step`)."""
 
     def __init__(self, model: ChatModel, path: Path, decides: Mapping[str, Any]) -> None:
         self.model, self.path, self.decides = model, path, dict(decides)
@@ -34,11 +32,8 @@ class KeptAnswers:
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation in order; only those without a filed answer are asked.
-
-        Which completion a model draws for a conversation depends on the rank among equal ones: these are
-        asked as a whole, or their completions repeat. ModelError; what is finished by then is filed.
-        """
+        """Complete every conversation in order; only those without a filed answer are asked, equal ones as a
+        whole, since a draw depends on the rank among them. ModelError; what is finished by then is filed."""
         asked = [[(turn.role, turn.content) for turn in conversation] for conversation in conversations]
         key = digest([self.decides, sampling, asked])
         completions, torn = self._read(key)

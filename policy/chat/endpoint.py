@@ -14,10 +14,7 @@ _ADDRESS = re.compile(r"https?://(\[[\da-fA-F:]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%+
 
 
 class Endpoint(Frozen):
-    """An endpoint, a model there, and the patience of its caller.
-
-    It names the environment variable of the key and never holds the key.
-    """
+    """An endpoint, a model there, the environment variable of its key, and the patience of its caller."""
 
     model_config = ConfigDict(allow_inf_nan=False)
     base_url: str = "https://api.openai.com/v1"
@@ -43,23 +40,17 @@ def check_endpoint(endpoint: Endpoint) -> None:
     if not 0 < len(endpoint.model) <= 500:
         raise ValueError("model: expected the name of a model at the endpoint, of at most 500 characters")
     if not _VARIABLE.fullmatch(endpoint.api_key_env):
-        raise ValueError(
-            "api_key_env: expected the name of an environment variable (capitals, digits, underscores), "
-            "never the key itself"
-        )
+        expected = "the name of an environment variable (capitals, digits, underscores), never the key itself"
+        raise ValueError(f"api_key_env: expected {expected}")
     if not _ADDRESS.fullmatch(endpoint.base_url) or len(endpoint.base_url) > 500:
-        raise ValueError(
-            "base_url: expected an address as http://localhost:8000/v1, without user, password, query or "
-            "fragment; the key belongs in the environment variable api_key_env"
-        )
+        expected = "an address as http://localhost:8000/v1, without user, password, query or fragment"
+        raise ValueError(f"base_url: expected {expected}; the key belongs in the variable api_key_env")
 
 
 def read_key(endpoint: Endpoint) -> str:
     """Return the key in the environment, or nothing; ModelError if it cannot be one."""
     key = os.environ.get(endpoint.api_key_env, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ModelError(
-            f"the environment variable {endpoint.api_key_env} holds characters that no key has; set it to "
-            "the key alone"
-        )
+        problem = f"the environment variable {endpoint.api_key_env} holds characters that no key has"
+        raise ModelError(f"{problem}; set it to the key alone")
     return key

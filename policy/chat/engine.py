@@ -1,8 +1,7 @@
 """A chat model in a child process: the caller never imports torch, and closing it frees the memory.
 
-On transformers the child is this module, asked over a pipe: `python -m policy.chat.engine PIPE SOURCE
-OPTIONS`. `policy.chat.vllm_server` asks a vLLM server instead.
-"""
+On transformers the child is `python -m policy.chat.engine PIPE SOURCE OPTIONS`, asked over a pipe; see
+`policy.chat.vllm_server` for vLLM."""
 
 import gc
 import json
@@ -65,10 +64,8 @@ class Engine(ABC):
 
     def _ended(self, status: int) -> EndedError:
         """Return the error for a process that ended with a return code."""
-        return EndedError(
-            f"{self.source}: the process that runs the model {ended(status)}; its output is in "
-            f"{self.log_path}; if it lacks memory, {self.config.less_memory}"
-        )
+        remedy = f"its output is in {self.log_path}; if it lacks memory, {self.config.less_memory}"
+        return EndedError(f"{self.source}: the process that runs the model {ended(status)}; {remedy}")
 
     def close(self) -> None:
         """End the process and all that it started."""
@@ -78,10 +75,8 @@ class Engine(ABC):
 
 
 class TransformersEngine(Engine):
-    """One child process that answers on Hugging Face transformers.
-
-    It sends new completions by their index in the request, then None; or a ModelError.
-    """
+    """One child process that answers on Hugging Face transformers; it sends new completions by their index in
+    the request, then None, or a ModelError."""
 
     _pipe: Connection
 

@@ -34,10 +34,8 @@ REMEDIES = {
 
 class OpenAIModel:
     """A `ChatModel`: one request a conversation, repeated by the library after a timeout, a lost connection
-    or status 408, 409, 429 or 5xx, and repeated without the JSON schema after status 400 or 422.
-
-    `requests` is the number of requests so far, failed requests included.
-    """
+    or status 408, 409, 429 or 5xx, and repeated without the JSON schema after status 400 or 422. `requests`
+    counts them, failed requests included."""
 
     def __init__(self, endpoint: Endpoint, key: str, *, concurrency: int = CONCURRENCY) -> None:
         self.endpoint, self.concurrency, self.requests = endpoint, concurrency, 0
@@ -50,10 +48,7 @@ class OpenAIModel:
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
         """Complete every conversation, `concurrency` at a time; ModelError names endpoint, error and remedy.
-
-        After a failure no further conversation is asked; requests under way are awaited and reported, since
-        they are paid for. Equal conversations are sampled with different seeds.
-        """
+        After a failure no other conversation is asked, and requests under way are awaited and reported."""
         completions: dict[int, Completion] = {}
         failures: list[str] = []
         requests = self._requests(conversations, sampling)
@@ -94,8 +89,7 @@ class OpenAIModel:
     def _requests(
         self, conversations: Sequence[Conversation], sampling: Sampling
     ) -> dict[int, dict[str, Any]]:
-        """Map each conversation to its request. The seed of a sampled answer depends on the conversation and
-        on its rank among equal conversations."""
+        """Map each conversation to its request; a seed depends on its rank among equal conversations."""
         options: dict[str, Any] = {
             "model": self.endpoint.model,
             "temperature": sampling.temperature,

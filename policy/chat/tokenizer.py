@@ -21,14 +21,11 @@ _ANSWER = "some answer"
 
 
 def load_tokenizer(source: str, template_kwargs: Mapping[str, Any] | None = None) -> Any:
-    """The tokenizer of a checkpoint or hub id, with `template_kwargs` as defaults of its chat template.
-
-    ModelError if it does not load, or has no chat template or no end of text.
-    """
+    """The tokenizer of a checkpoint or hub id, with `template_kwargs` as defaults of its chat template;
+    ModelError if it does not load, or has no chat template or no end of text."""
     with refused(f"{source}: cannot be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(
-            resolve_model(source), padding_side="left", trust_remote_code=False
-        )
+        options = {"padding_side": "left", "trust_remote_code": False}
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model(source), **options)
     if tokenizer.chat_template is None:
         raise ModelError(f"{source}: its tokenizer has no chat template; use an instruction-tuned model")
     with refused(f"{source}: its chat template cannot be used"):
@@ -82,11 +79,8 @@ def template_end(tokenizer: Any) -> int | None:
 
 
 def generation_config(tokenizer: Any, loaded: GenerationConfig) -> GenerationConfig:
-    """Special tokens of a checkpoint's generation config, and nothing else of it.
-
-    An answer ends at its ends, at the tokenizer's, and at what the chat template writes after an answer.
-    Penalties and lengths would make another policy of it, here in training and there in evaluation.
-    """
+    """Special tokens of a checkpoint's generation config, and nothing else of it: penalties and lengths would
+    make another policy of it. An answer ends there, at the tokenizer's end, and at the chat template's."""
     ends = loaded.eos_token_id
     ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id, template_end(tokenizer)}
     return GenerationConfig(

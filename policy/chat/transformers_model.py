@@ -55,10 +55,8 @@ class TransformersModel:
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation in order, the shortest prompts first; answers do not depend on order.
-
-        ModelError if a conversation does not fit.
-        """
+        """Complete every conversation, the shortest prompts first; answers do not depend on the order.
+        ModelError if a conversation does not fit."""
         questions = self._questions(conversations, sampling)
         questions.sort(key=lambda question: (len(question.tokens), question.tokens, question.seed))
         completions: dict[int, Completion] = {}
@@ -82,13 +80,10 @@ class TransformersModel:
         longest = max(map(len, encoded))
         if self.limit and longest + sampling.max_tokens > self.limit:
             room = self.limit - longest
-            remedy = (
-                f"lower max_tokens to {room}" if room > 0 else "shorten the prompt or choose another model"
-            )
-            raise ModelError(
-                f"{self.source}: a prompt of {longest} tokens and an answer of up to {sampling.max_tokens} "
-                f"exceed the model's {self.limit}; {remedy}"
-            )
+            shorter = "shorten the prompt or choose another model"
+            remedy = f"lower max_tokens to {room}" if room > 0 else shorter
+            length = f"a prompt of {longest} tokens and an answer of up to {sampling.max_tokens}"
+            raise ModelError(f"{self.source}: {length} exceed the model's {self.limit}; {remedy}")
         return [
             Question(index, tokens, seed_integer(sampling.seed, prompt, rank) if sampling.temperature else 0)
             for group, prompt, tokens in zip(groups, prompts, encoded, strict=True)
@@ -133,12 +128,9 @@ class TransformersModel:
 
 
 class _Draw(LogitsProcessor):
-    """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030).
-
-    The draw is argmax(score / T + G) with Gumbel noise G, among the likeliest tokens that together have the
-    probability `top_p`. Each row has its own generator, so that its draws do not depend on the company in the
-    batch.
-    """
+    """Makes the largest score a draw at a temperature, by the Gumbel-max trick (1411.0030): argmax(score / T
+    + G) with Gumbel noise G, among the likeliest tokens that together have the probability `top_p`. Each row
+    has its own generator, so that its draws do not depend on the batch."""
 
     def __init__(self, temperature: float, top_p: float, seeds: list[int], device: str) -> None:
         self.temperature, self.nucleus = temperature, cast(Any, TopPLogitsWarper(top_p))
@@ -169,8 +161,7 @@ def _compiled(tokenizer: Any, vocab_size: int, ends: tuple[int, ...], schema: st
 def load(
     source: str, dtype: str = "auto", template_kwargs: Mapping[str, Any] | None = None
 ) -> tuple[Any, Any]:
-    """Model and tokenizer of a checkpoint directory or hub id, asked and ended as `policy.chat.tokenizer`
-    says; ModelError says what is missing."""
+    """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
     tokenizer = load_tokenizer(source, template_kwargs)
     with refused(f"{source}: cannot be loaded"):
         options = {"dtype": dtype, "trust_remote_code": False, "output_loading_info": True}
@@ -178,9 +169,8 @@ def load(
         model, report = loaded
     if missing := sorted(report["missing_keys"]):
         # They would be drawn at random, and nobody would notice.
-        raise ModelError(
-            f"{source}: its files lack {len(missing)} of its weights, as {excerpt(missing[0])}; get them anew"
-        )
+        problem = f"its files lack {len(missing)} of its weights, as {excerpt(missing[0])}"
+        raise ModelError(f"{source}: {problem}; get them anew")
     model.generation_config = generation_config(tokenizer, model.generation_config)
     if model.num_parameters() <= ONE_THREAD and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)

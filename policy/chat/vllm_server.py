@@ -1,8 +1,7 @@
 """Engine on vLLM: one `vllm serve` on loopback, asked through the OpenAI-compatible client.
 
-The child is this module, which starts vLLM with the prompts and ends that `policy.chat.tokenizer` gives:
-`python -m policy.chat.vllm_server SOURCE TEMPLATE_KWARGS FOLDER OPTIONS`.
-"""
+The child, `python -m policy.chat.vllm_server SOURCE TEMPLATE_KWARGS FOLDER OPTIONS`, starts vLLM with the
+prompts and ends of `policy.chat.tokenizer`."""
 
 import json
 import os

@@ -1,8 +1,7 @@
 """Ask the installed TRL and PEFT whether they accept a stage's options, before anything is computed.
 
 `python -m policy.grpo.check SPEC` builds the real `GRPOConfig` and `LoraConfig` from a `CheckSpec` in JSON,
-and prints a `TrainingPlan`, or `{"refused": ...}` with the field and the reason. Imports without torch.
-"""
+and prints a `TrainingPlan`, or `{"refused": ...}` with the field and the reason. Imports without torch."""
 
 import dataclasses
 import difflib
@@ -49,8 +48,7 @@ class TrainingPlan(Frozen):
 
 
 def plan_training(spec: CheckSpec) -> TrainingPlan:
-    """Run the check in a child process; ConfigError names the field that is refused. Takes some seconds, the
-    first time in a process."""
+    """Run the check in a child process, which takes seconds; ConfigError names the field that is refused."""
     answer = _answer(spec.model_dump_json())
     if "refused" in answer:
         raise ConfigError(answer["refused"])
@@ -69,10 +67,7 @@ def _answer(spec: str) -> dict[str, Any]:
 
 
 def grpo_arguments(options: dict[str, Any], processes: int | None = None) -> Any:
-    """Return the `GRPOConfig` of these options with our defaults.
-
-    `processes` replaces the number of processes that this one belongs to.
-    """
+    """Return the `GRPOConfig` of these options with our defaults, for another number of `processes`."""
     import torch
     from trl import GRPOConfig
 
@@ -112,10 +107,8 @@ def check(spec: CheckSpec) -> TrainingPlan:
     _built("trl", spec.trl, lambda: _build_optimizer(config))
     prompts = config.generation_batch_size // config.num_generations
     if spec.instances < prompts:
-        raise ConfigError(
-            f"instances: {spec.instances} are fewer than the {prompts} prompts answered together;"
-            " raise it, or lower the batch"
-        )
+        problem = f"{spec.instances} are fewer than the {prompts} prompts answered together"
+        raise ConfigError(f"instances: {problem}; raise it, or lower the batch")
     # TRL drops the prompts that do not fill a generation.
     passes = spec.instances // prompts * config.steps_per_generation * config.num_iterations
     steps = ceil(config.num_train_epochs * ceil(passes / config.gradient_accumulation_steps))
@@ -128,10 +121,8 @@ def check(spec: CheckSpec) -> TrainingPlan:
 
 
 def _build_optimizer(config: Any) -> None:
-    """Make the optimizer and the scheduler of a `GRPOConfig` for a layer of one weight.
-
-    Raises what they raise about their options; packages of this machine are no part of the check.
-    """
+    """Make the optimizer and the scheduler of a `GRPOConfig` for a layer of one weight; raise what they raise
+    about their options. Packages of this machine are no part of the check."""
     import torch
     from transformers import Trainer, get_scheduler
 
@@ -168,9 +159,8 @@ def _check_fields(field: str, owner: Any, options: dict[str, Any]) -> None:
             TypeAdapter(types[name], config=settings).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-            raise ConfigError(
-                f"{field}.{name}: {value!r} is no value of {owner.__name__}: {reason}"
-            ) from None
+            problem = f"{value!r} is no value of {owner.__name__}: {reason}"
+            raise ConfigError(f"{field}.{name}: {problem}") from None
         except PydanticUserError:
             continue  # a type of the library, which checks it itself
 

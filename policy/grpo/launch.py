@@ -1,7 +1,4 @@
-"""How training is launched: its processes, what each of them holds, and the packages it needs.
-
-Imports without torch.
-"""
+"""How training is launched: its processes, and the packages it needs. Imports without torch."""
 
 import os
 import sys
@@ -42,29 +39,22 @@ def process_count(settings: TrainingSettings) -> int:
             raise ValueError(count)
         return count
     except (ValueError, KeyError, TypeError, OverflowError):
-        raise ConfigError(
-            f"training.launch: {launch_config(settings.launch)} names no num_processes; add it, or set "
-            "training.processes"
-        ) from None
+        problem = f"{launch_config(settings.launch)} names no num_processes"
+        raise ConfigError(f"training.launch: {problem}; add it, or set training.processes") from None
 
 
 def launch_config(name: str) -> Path:
     """The file of a config of `accelerate launch`; ConfigError if there is none."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else LAUNCH / f"{name}.yaml"
     if not path.is_file():
-        raise ConfigError(
-            f"training.launch: {name!r} is no config of accelerate launch; the shipped ones are "
-            f"{_shipped()}, or give the path of a YAML file"
-        )
+        choices = f"the shipped ones are {_shipped()}, or give the path of a YAML file"
+        raise ConfigError(f"training.launch: {name!r} is no config of accelerate launch; {choices}")
     return path
 
 
 def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, ...]:
-    """Module and options that start the training processes; empty for one process that needs no launcher.
-
-    The precision follows the options of `trl.GRPOConfig`, not the config: one says what is computed,
-    the other where.
-    """
+    """Module and options that start the training processes; empty for one process that needs no launcher. The
+    precision follows the options of `trl.GRPOConfig`, not the config of accelerate."""
     if settings.launch is None:
         return ()
     precision = "fp16" if options.get("fp16") else "no" if options.get("bf16") is False else "bf16"
@@ -76,24 +66,19 @@ def launcher(settings: TrainingSettings, options: dict[str, Any]) -> tuple[str, 
 def check_training(settings: TrainingSettings) -> None:
     """ConfigError for a launch that is impossible, or an optimizer that cannot be carried."""
     if settings.carry_optimizer and settings.lora is not None:
-        raise ConfigError(
-            "training.carry_optimizer: true, but each stage trains a new adapter; remove it or training.lora"
-        )
+        problem = "true, but each stage trains a new adapter; remove it or training.lora"
+        raise ConfigError(f"training.carry_optimizer: {problem}")
     if settings.launch is None:
         if settings.processes is not None:
-            raise ConfigError(
-                f"training.processes: {settings.processes} needs training.launch; set it to one of "
-                f"{_shipped()}, or to the path of a YAML file"
-            )
+            remedy = f"set it to one of {_shipped()}, or to the path of a YAML file"
+            raise ConfigError(f"training.processes: {settings.processes} needs training.launch; {remedy}")
         return
     kind, processes = _kind(_fields(settings.launch)), process_count(settings)
     if kind == "DEEPSPEED":
         raise ConfigError(f"training.launch: {settings.launch} asks for DeepSpeed; choose fsdp2 instead")
     if (kind == "NO" and processes > 1) or (kind == "MULTI_GPU" and processes == 1):
-        raise ConfigError(
-            f"training.processes: {processes} does not fit training.launch {settings.launch}; choose one-gpu"
-            " for 1, ddp or fsdp2 for more"
-        )
+        problem = f"{processes} does not fit training.launch {settings.launch}"
+        raise ConfigError(f"training.processes: {problem}; choose one-gpu for 1, ddp or fsdp2 for more")
 
 
 def missing_packages(trl: dict[str, Any]) -> list[str]:
@@ -112,17 +97,15 @@ def missing_packages(trl: dict[str, Any]) -> list[str]:
 
 def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
     """ConfigError if training could not begin here for lack of a package, a vLLM server or GPUs, which are
-    counted on Linux only; before time is spent on evaluating the base policy."""
+    counted on Linux only."""
     if trl.get("use_vllm"):
         try:
             vllm_python()
         except ModelError as error:
             raise ConfigError(f"trl.use_vllm: {error}") from None
     if (server := server_address(trl)) and not is_healthy(server.rstrip("/")):
-        raise ConfigError(
-            f"trl.vllm_mode: server, but none answers at {server}; start `trl vllm-serve` on GPUs that do not"
-            " train, and wait until it serves"
-        )
+        remedy = "start `trl vllm-serve` on GPUs that do not train, and wait until it serves"
+        raise ConfigError(f"trl.vllm_mode: server, but none answers at {server}; {remedy}")
     if missing := missing_packages(trl):
         raise ConfigError("; ".join(missing))
     if sys.platform != "linux":
@@ -145,10 +128,8 @@ def check_machine(trl: dict[str, Any], training: TrainingSettings) -> None:
 
 
 def server_address(trl: dict[str, Any]) -> str:
-    """Return the address of the vLLM server that generates in training; empty without one.
-
-    ConfigError if no address is given, or two are, or vLLM would not read an option in its mode.
-    """
+    """Return the address of the vLLM server that generates in training; empty without one. ConfigError if no
+    address is set, or two are, or vLLM would not read an option in its mode."""
     mode, (base, host, port) = trl.get("vllm_mode", "colocate"), map(trl.get, _SERVED)
     if not trl.get("use_vllm"):
         return ""
@@ -177,20 +158,16 @@ def memory_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
             if "cache blocks" in reason.lower()
             else f"lower trl.vllm_gpu_memory_utilization (now {share}), or {advice}"
         )
-    return (
-        f"training ran out of memory: {reason}. None of these changes what is learned: {advice}. The same "
-        f"command with them {_where(resume)}"
-    )
+    ways = f"None of these changes what is learned: {advice}. The same command with them {_where(resume)}"
+    return f"training ran out of memory: {reason}. {ways}"
 
 
 def divergence_advice(reason: str, trl: dict[str, Any], resume: Path | None) -> str:
     """Return the reason, where the same command continues, and what to change if it ends there again."""
     rate = trl.get("learning_rate", "TRL's default")
-    return (
-        f"training stopped, and nothing of it is published: {reason}. The same command {_where(resume)}; if"
-        f" it stops there again, lower trl.learning_rate (now {rate}), trl.max_grad_norm or the rewards, or"
-        " set training.dtype=float32"
-    )
+    ways = f"lower trl.learning_rate (now {rate}), trl.max_grad_norm or the rewards, or set"
+    again = f"The same command {_where(resume)}; if it stops there again, {ways} training.dtype=float32"
+    return f"training stopped, and nothing of it is published: {reason}. {again}"
 
 
 def _where(resume: Path | None) -> str:

@@ -18,8 +18,7 @@ _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
 class CarryOptimizer(TrainerCallback):
-    """Load the optimizer's state that the stage before left into a new stage, whose learning rate and
-    schedule stay."""
+    """Load the optimizer's state of the stage before into a new stage, which keeps its learning rate."""
 
     def __init__(self, parent: Path) -> None:
         self._file = parent / OPTIMIZER
@@ -37,8 +36,7 @@ class CarryOptimizer(TrainerCallback):
 
 
 def save_optimizer(trainer: Any, checkpoint: Path) -> None:
-    """Write the optimizer's state into the folder of a checkpoint. Every process takes part, the first
-    writes; equal states are equal files."""
+    """Write the optimizer's state into the folder of a checkpoint; every process takes part."""
     state: Any = get_optimizer_state_dict(trainer.model, _unwrapped(trainer.optimizer), options=_WHOLE)
     if trainer.accelerator.is_main_process:
         # A pickle refers to a string that it has seen, so that copies of it would be other bytes.

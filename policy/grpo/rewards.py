@@ -72,11 +72,9 @@ def reward_functions(
     """The terms as TRL reward functions, as in `RewardWeights.weights`; they judge a batch once between them.
 
     Each takes `completions` (conversational) and the data set's column `index`, the place of an instance in
-    `instances`. A crash of the judge is an error, never a reward of 0. Completions that could not be scored
-    get None from every function, which leaves them out of the mean of their group; `faults` raises DataError
-    if they are too many. `failed` gets what was judged invalid, see `train_log`. `opening` is the start of
-    each answer that the chat template has written, see `policy.chat.tokenizer.opening`.
-    """
+    `instances`. Completions that could not be scored get None, which leaves them out of the mean of their
+    group; `faults` raises DataError if they are too many. `failed` gets invalid answers, see `train_log`.
+    `opening` is the start of each answer that the chat template has written."""
     batch: tuple[list[str], list[int]] = [], []
     earned: list[dict[str, float]] = []
 

@@ -32,13 +32,9 @@ Scored = list[tuple[list[int], list[float]]]
 
 
 class StageWatch(TrainerCallback):
-    """Print `progress {json}` with step, steps, the numbers that the trainer logs, also by stratum, and what
-    this process has done: steps, tokens, seconds.
-
-    A step whose loss or gradient norm is not finite ends training with FloatingPointError before it is saved;
-    with fp16 a gradient may overflow, and its scaler skips the step. A checkpoint is marked as complete once
-    all processes have written their parts.
-    """
+    """Print `progress {json}` with step, steps, the numbers that the trainer logs, also by stratum, and the
+    steps, tokens and seconds of this process. FloatingPointError before a step is saved whose loss or
+    gradient norm is not finite, but for gradients in fp16, whose scaler skips the step."""
 
     def __init__(self) -> None:
         self._started, self._first_step, self._first_tokens = time.monotonic(), 0, 0.0
@@ -88,10 +84,8 @@ class Budget(TrainerCallback):
 
 
 class SaveByTime(TrainerCallback):
-    """Save a checkpoint after the first step that ends later than `minutes` after the last one.
-
-    `between` returns whether no generated answer waits for a further step: a checkpoint keeps none.
-    """
+    """Save a checkpoint after the first step that ends later than `minutes` after the last one, and `between`
+    generations: a checkpoint keeps no answers."""
 
     def __init__(self, minutes: float, between: Callable[[], bool]) -> None:
         self._minutes, self._between, self._saved = minutes, between, time.monotonic()
@@ -113,9 +107,7 @@ def _agreed(decision: bool) -> bool:
 
 def save(trainer: Any, tokenizer: Any, environment: Environment, spec: TrainSpec, dtype: torch.dtype) -> Path:
     """Save the trained policy into the work folder in Hugging Face layout, an adapter merged into its base.
-
-    Every process takes part. `dtype` is of the weights, as they were loaded for training.
-    """
+    Every process takes part. `dtype` is of the weights, as they were loaded for training."""
     partial = spec.work / "checkpoint.partial"
     if trainer.is_fsdp_enabled:  # else every process would write its part
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
@@ -153,10 +145,8 @@ def _save_split(trainer: Any, tokenizer: Any, checkpoint: Path, dtype: torch.dty
 def merge_adapter(
     source: str, adapter: Path, output: Path, template_kwargs: dict[str, Any], dtype: torch.dtype
 ) -> Any:
-    """Write a chat model with an adapter merged into it, and its tokenizer, to a folder; return the model.
-
-    The sum is computed in float32 and then rounded to `dtype`.
-    """
+    """Write a chat model with an adapter merged into it in float32, then rounded to `dtype`, and its
+    tokenizer, to a folder; return the model."""
     model, tokenizer = load(source, "float32", template_kwargs)
     merged: Any = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().to(dtype)
     merged.save_pretrained(str(output))

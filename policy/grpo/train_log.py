@@ -73,11 +73,8 @@ def has_signal(rewards: Sequence[float], group: int) -> np.ndarray:
 
 
 def stratum_metrics(answers: Answers, group: int) -> list[dict[str, Any]]:
-    """Return the entry of each stratum in a step, in the order in which they first appear.
-
-    Advantages are scaled by the standard deviation of their group, as TRL does it by default, whatever
-    `trl.scale_rewards` says.
-    """
+    """Return the entry of each stratum in a step, in the order in which they first appear. Advantages are
+    scaled by the standard deviation of their group, whatever `trl.scale_rewards` says."""
     groups = _scored(answers.reward, group)
     centred = groups - groups.mean(axis=1, keepdims=True)
     advantages = np.abs(centred / (groups.std(axis=1, ddof=1, keepdims=True) + 1e-4)).filled(0.0).ravel()
@@ -125,8 +122,7 @@ def stratum_means(log: dict[str, list[Any]], column: str) -> dict[str, float]:
 def stratum_series(
     space: Space, rows: Iterable[tuple[int, Sequence[dict[str, Any]]]]
 ) -> dict[str, list[tuple[int, float]]]:
-    """Return `train/valid/STRATUM` and `train/zero_variance/STRATUM` -> (step, value), from steps and their
-    entries."""
+    """Return `train/valid/STRATUM` and `train/zero_variance/STRATUM` -> (step, value)."""
     series = defaultdict[str, list[tuple[int, float]]](list)
     for step, entries in rows:
         for entry, name in product(entries, ("valid", "zero_variance")):

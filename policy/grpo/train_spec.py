@@ -45,11 +45,10 @@ _REFUSED = {
     " and engineer use",
 }
 """Option that a preset must not set -> what to do instead."""
-_SIZES_READ = """
+_SIZES = """
     num_generations max_completion_length per_device_train_batch_size gradient_accumulation_steps
     steps_per_generation generation_batch_size
 """
-_SIZES = _SIZES_READ.split()
 """Whole numbers of at least 1."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "loss_type": ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
@@ -137,21 +136,18 @@ def answer_tokens(options: dict[str, Any]) -> int:
 
 
 def check_trl_options(options: dict[str, Any]) -> None:
-    """ConfigError for options that envwright sets, or sizes that are no whole numbers.
-
-    Whether TRL accepts the rest is asked in a child process: `policy.grpo.check`.
-    """
+    """ConfigError for options that envwright sets, or sizes that are no whole numbers. `policy.grpo.check`
+    asks TRL about the rest."""
     for name, remedy in _REFUSED.items():
         if name in options:
             raise ConfigError(f"trl.{name}: {remedy}")
-    for name in _SIZES:
+    for name in _SIZES.split():
         value = options.get(name, 1)
         if value is None and name not in DEFAULTS:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(
-                f"trl.{name}: {value!r} is no whole number of at least 1; give one, or leave it out"
-            )
+            problem = f"{value!r} is no whole number of at least 1"
+            raise ConfigError(f"trl.{name}: {problem}; give one, or leave it out")
     for name in CHOICES.keys() & options.keys():
         if options[name] not in (choices := CHOICES[name]):
             expected = " or ".join(map(repr, choices))
@@ -159,10 +155,8 @@ def check_trl_options(options: dict[str, Any]) -> None:
 
 
 def deciding_options(options: dict[str, Any], settings: TrainingSettings, processes: int) -> dict[str, Any]:
-    """Return what decides the result of training: a run may continue with another split of its batches.
-
-    These are the options outside `SPLITTING`, the completions a step and a generation, dtype and LoRA.
-    """
+    """Return what decides the result of training: the options outside `SPLITTING`, the completions a step and
+    a generation, and settings. A run may continue with another split of its batches."""
     per_device = _count(options, "per_device_train_batch_size", 8)
     accumulation = _count(options, "gradient_accumulation_steps", 1)
     together = per_device * processes * _count(options, "steps_per_generation", accumulation)
@@ -170,15 +164,14 @@ def deciding_options(options: dict[str, Any], settings: TrainingSettings, proces
     if options.get("loss_type") == "bnpo":
         # Its loss is divided by the tokens of a pass, not of a step.
         deciding["per_device_train_batch_size"] = per_device
+    of_settings = {"max_tokens", "max_seconds", "refill", "carry_optimizer"}
     return {
         "trl": deciding,
         "answers_a_step": per_device * accumulation * processes,
         "answers_together": _count(options, "generation_batch_size", together),
         "dtype": settings.dtype,
         "lora": settings.lora,
-        **settings.model_dump(
-            include={"max_tokens", "max_seconds", "refill", "carry_optimizer"}, exclude_none=True
-        ),
+        **settings.model_dump(include=of_settings, exclude_none=True),
     }
 
 

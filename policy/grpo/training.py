@@ -43,10 +43,7 @@ if sys.modules["mlflow"] is None:
 
 
 def train(spec: TrainSpec) -> None:
-    """Train, then put checkpoint and training log under their final names in `spec.output`.
-
-    Runs once in each training process.
-    """
+    """Train in each process; then the first puts checkpoint and log under their names in `spec.output`."""
     # First: from here on transformers knows how the weights are to be split while they are loaded.
     fixed = {"report_to": [], "output_dir": str(spec.work), "seed": spec.seed}
     arguments = grpo_arguments({**spec.trl, **fixed, "reward_weights": [*spec.rewards.weights.values()]})
