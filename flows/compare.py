@@ -98,14 +98,11 @@ def compare(
 
 
 def _complain(results: ComparisonResults, wanted: list[Child]) -> None:
-    """ChildError if curricula of this call failed; failures of an earlier call, for other arms or seeds, are
-    only marked in the table."""
+    """ChildError if curricula of this call failed, not of an earlier call for other arms or seeds."""
     names = [child.name for child in results.troubled if child.name in {each.name for each in wanted}]
     if names:
-        raise ChildError(
-            f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}. Run the same command again"
-            " to continue them"
-        )
+        problem = f"{len(names)} of {len(wanted)} curricula failed: {', '.join(names)}"
+        raise ChildError(f"{problem}. Run the same command again to continue them")
 
 
 def _run_all(
@@ -171,10 +168,9 @@ class Curricula:
             else:
                 self._wait(client, self._deployed(client, child, parameters), child)
         if not is_finished(directory, child.preset):
-            raise RunDirectoryError(
-                f"{directory}: its run ended without an error, but its results are not there, not complete or"
-                " not readable; this machine and the workers need the same ENVWRIGHT_RUNS"
-            )
+            problem = "its run ended without an error, but its results are missing or not readable"
+            remedy = "this machine and the workers need the same ENVWRIGHT_RUNS"
+            raise RunDirectoryError(f"{directory}: {problem}; {remedy}")
 
     def _deployed(self, client: SyncPrefectClient, child: Child, parameters: dict[str, Any]) -> UUID:
         """Return the run of the deployment that goes on for a curriculum; it is started if none does."""

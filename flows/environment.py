@@ -34,16 +34,13 @@ def start_server() -> None:
         try:
             get(f"{address}/health", timeout=30)
         except HTTPError as error:
-            raise ConfigError(
-                f"PREFECT_API_URL: {without_password(address)} does not answer ({error}); start that server,"
-                " or unset it (`prefect config unset PREFECT_API_URL`) for a temporary one"
-            ) from None
+            problem = f"{without_password(address)} does not answer ({error}); start that server, or unset it"
+            remedy = "`prefect config unset PREFECT_API_URL`"
+            raise ConfigError(f"PREFECT_API_URL: {problem} ({remedy}) for a temporary one") from None
         return
     if not PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
-        raise ConfigError(
-            "PREFECT_API_URL: is not set, and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE forbids a temporary server;"
-            " set one of them"
-        )
+        problem = "is not set, and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE forbids a temporary server"
+        raise ConfigError(f"PREFECT_API_URL: {problem}; set one of them")
     from prefect.server.api.server import SubprocessASGIServer  # takes seconds to import
 
     server = SubprocessASGIServer()  # one object for the whole process: Prefect's clients use it once it runs
@@ -63,6 +60,5 @@ def start_server() -> None:
         except HTTPError:
             time.sleep(0.1)
     server.running = False
-    raise ConfigError(
-        f"Prefect's temporary server {ended(code)}, for the reason above; correct it and run the same command"
-    )
+    problem = f"Prefect's temporary server {ended(code)}, for the reason above"
+    raise ConfigError(f"{problem}; correct it and run the same command")

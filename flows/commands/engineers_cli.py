@@ -132,9 +132,8 @@ def _spec(text: str, overrides: Iterable[str]) -> EngineerSpec:
     for override in (*overrides, *(f"engineer.{field}" for field in fields)):
         key, value = parse_override(override)
         if not key.startswith("engineer."):
-            raise ConfigError(
-                f"--set {override}: only fields of engineer can be set; use engineer.FIELD=VALUE"
-            )
+            problem = "only fields of engineer can be set; use engineer.FIELD=VALUE"
+            raise ConfigError(f"--set {override}: {problem}")
         set_field(raw, key, value)
     return validated(EngineerSpec, raw["engineer"], "engineer")
 

@@ -116,11 +116,9 @@ def open_comparison(directory: Path, wanted: ComparisonSpec, text: str) -> Compa
     if stored.registrations[-1].sha256 == sha256(text):
         return stored
     if changes := _changes(stored, wanted):
-        raise RunDirectoryError(
-            f"{directory} was registered as another comparison ({'; '.join(changes)}). Ways out: give this"
-            " one its own name, go back to those settings, or move the directory away. Arms and seeds may be"
-            " added"
-        )
+        ways = "give this one its own name, go back to those settings, or move the directory away"
+        reason = f"was registered as another comparison ({'; '.join(changes)})"
+        raise RunDirectoryError(f"{directory} {reason}. Ways out: {ways}. Arms and seeds may be added")
     seeds = tuple(dict.fromkeys([*stored.file.seeds, *wanted.file.seeds]))
     file = stored.file.model_copy(update={"arms": stored.file.arms | wanted.file.arms, "seeds": seeds})
     # Of known arms too: memory and speed may have changed.

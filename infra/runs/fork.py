@@ -30,10 +30,9 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
         return
     shared = Run(directory=source)
     if not shared.has(files.MANIFEST, 0):
-        raise RunDirectoryError(
-            f"{shared.folder(0)}: this run starts from that stage, which is missing; give this machine the"
-            " ENVWRIGHT_RUNS of the one that ran it"
-        )
+        remedy = "give this machine the ENVWRIGHT_RUNS of the one that ran it"
+        problem = "this run starts from that stage, which is missing"
+        raise RunDirectoryError(f"{shared.folder(0)}: {problem}; {remedy}")
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     ignored = shutil.ignore_patterns(*_OWN, *(() if preset.test else _TEST))

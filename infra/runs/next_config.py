@@ -49,11 +49,9 @@ def last_stage(run: Run) -> int:
 def check_open(run: Run, stage: int) -> None:
     """RunDirectoryError if no stage follows that a decision on a proposal could be about."""
     if stage + 1 >= run.preset.stages:
-        raise RunDirectoryError(
-            f"{run.directory}: is finished with stage {stage} ({stage + 1} of {run.preset.stages}), no stage"
-            " follows that a decision could be about; run it with a larger --stages and --set"
-            " approval=required to decide on the next config"
-        )
+        problem = f"is finished with stage {stage} ({stage + 1} of {run.preset.stages}), no stage follows"
+        remedy = "run it with a larger --stages and --set approval=required to decide on the next config"
+        raise RunDirectoryError(f"{run.directory}: {problem} that a decision could be about; {remedy}")
 
 
 def previous_config(run: Run, stage: int) -> EnvConfig:

@@ -23,10 +23,8 @@ def choose_login() -> str:
     login = values.pop() if values else f"envwright:{secrets.token_urlsafe(24)}"
     user, _, password = login.partition(":")
     if values or not (user and password and all("!" <= character <= "~" for character in login)):
-        raise ConfigError(
-            f"{SERVER}, {CLIENT}: expected one USER:PASSWORD in ASCII without spaces (values not shown);"
-            " correct or unset them"
-        )
+        expected = "expected one USER:PASSWORD in ASCII without spaces (values not shown)"
+        raise ConfigError(f"{SERVER}, {CLIENT}: {expected}; correct or unset them")
     return login
 
 

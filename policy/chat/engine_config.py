@@ -36,10 +36,8 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
         for name in ("data_parallel", "tensor_parallel", "gpu_memory_utilization", "max_model_len"):
             value = getattr(self, name)
             if self.backend != "vllm" and value != type(self).model_fields[name].default:
-                raise ValueError(
-                    f"{name}: {value} is read by the backend vllm only, and backend is {self.backend}; "
-                    f"set it to vllm, or leave {name} out"
-                )
+                problem = f"{value} is read by the backend vllm only, and backend is {self.backend}"
+                raise ValueError(f"{name}: {problem}; set it to vllm, or leave {name} out")
         return self
 
     @property
@@ -49,10 +47,8 @@ class EngineConfig(Frozen, use_attribute_docstrings=True):
             return f"lower the engine's batch_size, now {self.batch_size}"
         length = self.max_model_len or "the model's own limit"
         share = self.gpu_memory_utilization or "vLLM's own 0.92"
-        return (
-            f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now "
-            f"{share}: more of it is cache, less of it leaves room for others"
-        )
+        ways = f"lower the engine's max_model_len, now {length}, or change its gpu_memory_utilization, now"
+        return f"{ways} {share}: more of it is cache, less of it leaves room for others"
 
     @property
     def decides(self) -> dict[str, Any]:

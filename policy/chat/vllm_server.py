@@ -104,10 +104,9 @@ class VllmEngine(Engine):
             if self._child.poll() is not None or time.monotonic() > deadline:
                 self.close()
                 lines = self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-                raise ModelError(
-                    f"{self.source}: vLLM does not start; its output is in {self.log_path}. If it lacks "
-                    f"memory, {self.config.less_memory}. Last lines:\n" + "\n".join(lines)
-                )
+                problem = f"{self.source}: vLLM does not start; its output is in {self.log_path}"
+                last = "\n".join(["Last lines:", *lines])
+                raise ModelError(f"{problem}. If it lacks memory, {self.config.less_memory}. {last}")
             time.sleep(0.5)
 
 
