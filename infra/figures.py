@@ -104,10 +104,9 @@ def training_chart(
     `limits` of the axis it is a share."""
     figure, axes = _figure(400, 165)
     colour = INK if limits else NO_SIGNAL
-    values = np.array(values, dtype=float)
-    window = max(1, len(values) // 15)
-    smooth = np.convolve(values, np.ones(window) / window, mode="valid")
-    axes.plot(steps, values, color=colour, linewidth=1, alpha=0.35)
+    heights, window = np.array(values, dtype=float), max(1, len(values) // 15)
+    smooth = np.convolve(heights, np.ones(window) / window, mode="valid")
+    axes.plot(steps, heights, color=colour, linewidth=1, alpha=0.35)
     axes.plot(steps[window - 1 :], smooth, color=colour, linewidth=2, marker="o" if len(smooth) == 1 else "")
     last = f"{smooth[-1]:.2f}" if limits else _percent(smooth[-1])
     axes.annotate(last, (steps[-1], smooth[-1]), xytext=(6, 0), va="center", color=colour, **_BOLD)
