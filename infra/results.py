@@ -16,8 +16,7 @@ from envgen.frozen import Frozen
 MAX_COMMENT = 2_000
 
 Verdict = Literal["approve", "reject", "stop"]
-"""`approve`: the next stage uses the config, as proposed or edited. `reject`: it keeps the config that is
-there. `stop`: there is no next stage."""
+"""`approve`: use the config, as proposed or edited. `reject`: keep the previous one. `stop`: end the run."""
 
 
 class Decision(Frozen):
@@ -41,15 +40,10 @@ class Decision(Frozen):
 
     def __str__(self) -> str:
         """One line for logs and tables."""
-        done = {
-            "approve": "approved with edits" if self.edited else "approved",
-            "reject": "rejected",
-            "stop": "stopped",
-        }[self.decision]
-        return (
-            f"{done}{f' by {self.by}' if self.by else ''} ({self.via}, {self.decided_at:%Y-%m-%d %H:%M}"
-            f" UTC){f': {self.comment}' if self.comment else ''}"
-        )
+        done = {"approve": "approved", "reject": "rejected", "stop": "stopped"}[self.decision]
+        edits, by = " with edits" if self.edited else "", f" by {self.by}" if self.by else ""
+        comment = f": {self.comment}" if self.comment else ""
+        return f"{done}{edits}{by} ({self.via}, {self.decided_at:%Y-%m-%d %H:%M} UTC){comment}"
 
 
 class TrainingSummary(Frozen):

@@ -17,9 +17,7 @@ from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import SUSPENDED, check_open, decided, last_stage, previous_config, store_decision
 from infra.runs.run import Run
 
-COMMENT = Annotated[
-    str, typer.Option(help="Why; kept with the decision, and shown with the next design question.")
-]
+COMMENT = Annotated[str, typer.Option(help="Why; kept, and shown with the next design question.")]
 YES = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
 
@@ -27,10 +25,7 @@ def approve(
     run: RUN,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="Edit a number, as 4.data_ratio=0.3; may be repeated. Shares are scaled to sum to 1.",
-        ),
+        typer.Option("--set", help="Edit a number, as 4.data_ratio=0.3; may be repeated. Shares are scaled."),
     ] = None,
     comment: COMMENT = "",
     yes: YES = False,
@@ -44,9 +39,7 @@ def approve(
 
 def reject(
     run: RUN,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End the run here instead of training another stage.")
-    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the run here, without another stage.")] = False,
     comment: COMMENT = "",
     yes: YES = False,
 ) -> None:

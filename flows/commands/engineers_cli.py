@@ -71,10 +71,7 @@ def _engineer_row(name: str) -> dict[str, Any]:
 def bench(
     engineer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="NAME, or NAME,FIELD=VALUE with fields of the section `engineer`; may be repeated. Left out,"
-            " all rules."
-        ),
+        typer.Option(help="NAME or NAME,FIELD=VALUE of `engineer`; may be repeated. All rules if left out."),
     ] = None,
     draws: Annotated[int, typer.Option(min=2, max=1000, help="Worlds of each trap.")] = 20,
     set_: Annotated[
@@ -82,14 +79,11 @@ def bench(
         typer.Option("--set", help="engineer.FIELD=VALUE for all these engineers; may be repeated."),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model that `checkpoint` and `base` ask: tiny, a checkpoint directory or a hub id."
-        ),
+        str | None, typer.Option(help="Model that `checkpoint` and `base` ask: tiny, a folder or a hub id.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder; benchmarks/engineers in the runs folder if left out."),
+        typer.Option("-o", "--output", help="Folder; benchmarks/engineers of the runs by default."),
     ] = None,
     json_: JSON = False,
 ) -> None:

@@ -24,28 +24,19 @@ from policy.grpo.launch import check_machine
 
 Name = Annotated[str, typer.Option(help="Name of the directory in the runs folder.")]
 DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Print the resolved preset, its optimizer steps and what it lacks here, and stop."
-    ),
+    bool, typer.Option("--dry-run", help="Print the preset, its optimizer steps and what it lacks, and stop.")
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help=(
-            "Curricula at a time, among which cores and GPUs are shared out; 1 if left out, or as many as the"
-            " workers take on a Prefect server with a deployment of the preset."
-        ),
-    ),
-]
+JOBS = (
+    "Curricula at a time, among which cores and GPUs are shared out; 1 if left out, or as many as the workers"
+    " take on a Prefect server with a deployment of the preset."
+)
+Jobs = Annotated[int | None, typer.Option(min=1, help=JOBS)]
 
 
 @takes_options(CurriculumOptions)
 def run(
     preset: Annotated[
-        str,
-        typer.Argument(help="A shipped preset, the path of a YAML file, or the name of a run to continue."),
+        str, typer.Argument(help="A shipped preset, the path of a YAML file, or a run to continue.")
     ],
     options: CurriculumOptions,
     name: Name = "",
@@ -117,21 +108,13 @@ def _show_dry_run(preset: Preset, json_: bool = False) -> None:
 @takes_options(ComparisonOptions)
 def compare(
     preset: Annotated[
-        str,
-        typer.Argument(
-            help="A comparison file, a shipped preset, the path of a preset, a run (for its preset), or a"
-            " comparison to continue."
-        ),
+        str, typer.Argument(help="A comparison file, a preset, a run's name, or a comparison to continue.")
     ],
     options: ComparisonOptions,
     jobs: Jobs = None,
     name: Name = "",
     plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            help="Say what difference these seeds and instances can show, how long training takes, and stop.",
-        ),
+        bool, typer.Option("--plan", help="Print the detectable difference and the training time, and stop.")
     ] = False,
     json_: JSON = False,
 ) -> None:

@@ -51,11 +51,7 @@ def show(
     run: RUN,
     watch: Annotated[
         bool,
-        typer.Option(
-            "--watch",
-            help="Print the run's log until the run ends. Exit code 3 if it then waits for a decision, 1 if"
-            " it was cut off.",
-        ),
+        typer.Option("--watch", help="Print the log to the run's end; exit code 3: it waits, 1: cut off."),
     ] = False,
     json_: JSON = False,
 ) -> None:

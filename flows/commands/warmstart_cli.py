@@ -19,30 +19,17 @@ from policy.warm_start import Taught, WarmStartRecipe
 
 def warmstart(
     output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Directory of the new base policy; DIRECTORY-work beside it holds its checkpoints.",
-        ),
+        Path, typer.Option("-o", "--output", help="New base policy; OUTPUT-work beside it holds checkpoints.")
     ],
     preset: Annotated[
-        str,
-        typer.Option(
-            help="Preset that the policy is for: environment, prompt style, default config, and model unless"
-            " named."
-        ),
+        str, typer.Option(help="Preset that the policy is for: environment, prompt style, config and model.")
     ],
     model: Annotated[
-        str,
-        typer.Option(
-            help="Chat model to teach instead of the preset's, with its own tokenizer and chat template: a"
-            " hub id or a folder."
-        ),
+        str, typer.Option(help="Chat model to teach instead of the preset's: a hub id or a folder.")
     ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any field of the recipe, as steps=150. May be repeated."),
+        typer.Option("--set", help="Any field of the recipe, as steps=150; may be repeated."),
     ] = None,
     json_: JSON = False,
 ) -> None:

@@ -94,9 +94,9 @@ def _write_package(
     if file := environment.file:
         # A file of the user goes along; its path starts from the package.
         shutil.copy(file, inside / file.name)
-        for name, value in about["environment"]["options"].items():
-            if isinstance(value, str):
-                about["environment"]["options"][name] = value.replace(str(file), file.name)
+        options = about["environment"]["options"]
+        for option in (option for option, value in options.items() if isinstance(value, str)):
+            options[option] = options[option].replace(str(file), file.name)
     for part, lines in rows.items():
         write_text(inside / f"{part}.jsonl", "".join(canonical_json(line) + "\n" for line in lines))
     write_json(inside / "about.json", about)

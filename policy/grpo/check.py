@@ -57,8 +57,8 @@ def plan_training(spec: CheckSpec) -> TrainingPlan:
 
 @cache
 def _answer(spec: str) -> dict[str, Any]:
-    pipe = subprocess.PIPE
-    child = start_child("policy.grpo.check", [spec], stdout=pipe, stderr=pipe, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    child = start_child("policy.grpo.check", [spec], **pipes)
     output, errors = child.communicate()
     if child.returncode or not output.strip():
         reason = (errors.strip().splitlines() or ["no output"])[-1]
