@@ -12,7 +12,7 @@ from envgen.breakdown import Counts
 from envgen.config import SHARE, EnvConfig
 from envgen.estimates import Rate
 from envgen.space import Knob, Space
-from infra.comparison.results import ArmResult, ComparisonResults, Figure, Pair
+from infra.comparison.results import ArmResult, ComparisonResults, Figure
 from infra.formats import duration, figure_names, label, listed, rate_names, share, short_count
 from infra.results import CurriculumResults, Made
 
@@ -184,9 +184,10 @@ def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:
     return frame(["arm", "stage", *results.strata.values()], rows)
 
 
-def pairs(results: Iterable[Pair]) -> pd.DataFrame:
-    """Return the differences of arms to each other in valid rate on the test set."""
-    rows = [[pair.arm, pair.minus, len(pair.seeds), pair.differences["valid"]] for pair in results]
+def pairs(results: ComparisonResults) -> pd.DataFrame:
+    """Return the differences of arms that are no baseline to each other in valid rate on the test set."""
+    others = [pair for pair in results.pairs if pair.minus not in results.baselines]
+    rows = [[pair.arm, pair.minus, len(pair.seeds), pair.differences["valid"]] for pair in others]
     return frame(["arm", "minus", "seeds", "difference, points"], rows)
 
 

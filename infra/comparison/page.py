@@ -16,7 +16,6 @@ PAGE = "comparison.html"
 
 def write_page(directory: Path, results: ComparisonResults) -> Path:
     """Write `comparison.html`, and return its path."""
-    pairs = [pair for pair in results.pairs if pair.minus not in results.baselines]
     words = figure_names(results.best)
     more = dict.fromkeys(name for arm in results.arms for name in arm.rates if name != "valid")
     page = environment(Path(__file__).parent).get_template("comparison.html.j2")
@@ -25,12 +24,9 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
         curves=learning_curves(results),
         differences=effect_chart(results),
         facts=_facts(results),
-        overview=tables.overview(results),
+        tables=tables,
         more={words.get(name, name): tables.arms(results, name) for name in more},
-        costs=tables.costs(results),
-        strata=tables.strata_of_arms(results),
-        shares=tables.shares_of_arms(results),
-        pairs=tables.pairs(pairs),
+        pairs=tables.pairs(results),
         hardest=listed([results.strata[name] for name in results.hardest]),
         headlines=conclusions(results),
     )
