@@ -69,8 +69,7 @@ class RunStatus(Frozen):
 
 
 def resume_command(directory: Path) -> str:
-    """Return the command that continues a run or its comparison; outside of the runs folder, that runs it
-    anew."""
+    """Return the command that continues a run or its comparison, or makes one anew outside of the runs."""
     name = run_name(directory)
     if above := Run(directory=directory).comparison:
         return shlex.join(["envwright", "compare", run_name(above)])
@@ -79,17 +78,10 @@ def resume_command(directory: Path) -> str:
 
 def run_directories(folder: Path) -> Iterator[Path]:
     """Yield the directories of runs in a folder and in the comparisons there, sorted."""
-    for path in _folders(folder):
-        yield from [path] if _is_run(path) else filter(_is_run, _folders(path))
-
-
-def _folders(folder: Path) -> list[Path]:
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [path for path in paths if path.is_dir() and not path.name.startswith((".", *RESERVED))]
-
-
-def _is_run(path: Path) -> bool:
-    return Run(directory=path).has(CURRICULUM)
+    files = [*folder.glob(f"*/{CURRICULUM.name}"), *folder.glob(f"*/*/{CURRICULUM.name}")]
+    for path in sorted(file.parent for file in files):
+        if not any(part.startswith((".", *RESERVED)) for part in path.relative_to(folder).parts):
+            yield path
 
 
 def run_status(directory: Path) -> RunStatus:
