@@ -74,7 +74,6 @@ PUZZLES = {
     "programs_6": ("ab", {"tokens": 6}, 10),
     "programs_8": ("ab", {"tokens": 8}, 3),
     "lists_3": ("number_sorting", {"numbers": 3}, 5),
-    "lists_4": ("number_sorting", {"numbers": 4}, 1),
     "products_1": ("products", {"terms": 2, "digits": 1}, 2),
     "products_2": ("products", {"terms": 2, "digits": 2}, 2),
 }
