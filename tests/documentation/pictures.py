@@ -81,7 +81,7 @@ def comparison(opened: Browser) -> None:
 
 def approval(opened: Browser, served: Served) -> None:
     """docs/approval.png: the form of a run that waits for a decision."""
-    served.start(ASKED, '{"approval": "required"}')
+    served.start(ASKED, '{"approval": "required", "context": "V6W"}')
     page = new_page(opened, 1300, 1050)
     log_in(served, page)
     open_approval(served, page, ASKED).screenshot(path=DOCS / "approval.png")
