@@ -17,6 +17,7 @@ SMALLER = {
     "envwright run ./riddles.yaml": "--stages 1",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
+    "envwright engineers bench --engineer checkpoint": "--draws 2",
     "envwright approve decided": "--yes",
     "prefect deployment run curriculum/tiny -p name=served": f"-p options='{_OPTIONS}'",
 }
@@ -40,6 +41,9 @@ LEFT_OUT = {
     "envwright run qwen3-4b": GPU,
     "envwright run puzzles": GPU,
     "envwright run ./riddle_rows.yaml": "verifiers is installed apart",
+    "envwright profile ./reversed.yaml": "verifiers is installed apart",
+    "envwright compare ./reversed.yaml": "verifiers is installed apart",
+    "envwright engineers bench --engineer bench/": "asks a file of the checkout",
     "envwright run micro --engineer openai": "needs an endpoint",
     "CUDA_VISIBLE_DEVICES=": GPU,
     "hf download": NETWORK,
