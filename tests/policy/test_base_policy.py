@@ -1,5 +1,8 @@
 """The shipped base policy is what its model card says."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 from support.boards import boards_config, sample_boards
 from support.designs import random_context
@@ -70,8 +73,8 @@ def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_eve
     rates = [counts[name].valid / counts[name].n for name in preset.space.names]
     assert len(rates) == 9
     assert all(rate > 0.9 for rate in rates[:3])
-    assert all(0.1 < rate < 0.75 for rate in rates[3:6])
-    assert all(rate < 0.1 for rate in rates[6:])
+    assert all(0.1 < rate < 0.7 for rate in rates[3:6])
+    assert all(rate < 0.05 for rate in rates[6:])
 
 
 @slow
@@ -83,22 +86,28 @@ def test_it_designs_boards_for_the_sizes_that_are_solved_half_of_the_time(base, 
 @slow
 @needs_reasoning_gym
 def test_it_designs_puzzles_likewise(solver):
-    assert designed(solver, load_preset("tiny-puzzles").space, "V6W") >= 0.9
+    assert designed(solver, load_preset("tiny-puzzles").space, "V6W", after_training) >= 0.9
 
 
-def trained(context: DesignContext) -> DesignContext:
-    """The context with what a run knows of its last training."""
+def after_training(rng: np.random.Generator, space: Space) -> DesignContext:
+    """A context with what a run knows of its last training too."""
+    context = random_context(rng, space)
     change = Difference(value=0.03, low=-0.03, high=0.09, p=0.3)
     update = {"change": dict.fromkeys(context.space.names, change)}
     update |= {"zero_variance": dict.fromkeys(context.space.names, 0.4)}
     return context.model_copy(update={"current": context.current.model_copy(update=update)})
 
 
-def designed(model: TransformersModel, space: Space, modules: str) -> float:
+def designed(
+    model: TransformersModel,
+    space: Space,
+    modules: str,
+    draw: Callable[[np.random.Generator, Space], DesignContext] = random_context,
+) -> float:
     """Return the share of answers to unseen design questions that give most data to the stratum whose valid
     rate is nearest one half."""
     rng = generator(8, "unseen designs")
-    contexts = [trained(random_context(rng, space)) for _ in range(40)]
+    contexts = [draw(rng, space) for _ in range(40)]
     sampling = Sampling(max_tokens=192, json_schema=answer_schema(space))
     questions = [ask(design_prompt(context, modules)) for context in contexts]
     right = 0
