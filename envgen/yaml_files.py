@@ -18,10 +18,10 @@ def load_yaml(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-def dump_yaml(value: Any, flow: bool | None = False, width: int = 100) -> str:
-    """Return a YAML text of plain values in their order; `flow=None` writes innermost collections inline."""
+def dump_yaml(value: Any) -> str:
+    """Return a YAML text of plain values in their order."""
     yaml, text = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.default_flow_style, yaml.width = flow, width
+    yaml.default_flow_style, yaml.width = False, 100
     yaml.sort_base_mapping_type_on_output = False  # pyright: ignore[reportAttributeAccessIssue]
     yaml.dump(value, text)
     return text.getvalue()
