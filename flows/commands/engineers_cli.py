@@ -79,7 +79,8 @@ def bench(
         typer.Option("--set", help="engineer.FIELD=VALUE for all these engineers; may be repeated."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model that `checkpoint` and `base` ask: tiny, a folder or a hub id.")
+        str | None,
+        typer.Option(help="Model that `checkpoint` and `base` ask: tiny-puzzles, a folder or a hub id."),
     ] = None,
     output: Annotated[
         Path | None,

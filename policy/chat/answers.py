@@ -32,8 +32,8 @@ class KeptAnswers:
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        """Complete every conversation in order; only those without a filed answer are asked, equal ones as a
-        whole, since a draw depends on the rank among them. ModelError; what is finished by then is filed."""
+        """Complete every conversation in order. Only those without a filed answer are asked; equal ones are
+        asked together, since a draw depends on the rank among them. Answers before a ModelError are filed."""
         asked = [[(turn.role, turn.content) for turn in conversation] for conversation in conversations]
         key = digest([self.decides, sampling, asked])
         completions, torn = self._read(key)
