@@ -3,18 +3,22 @@
 import json
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from engineer.contract import Proposal
-from engineer.engineers.registry import find_engineer, known_engineers, resolve
+from engineer.engineers.registry import find_engineer, known_engineers, load, resolve
 from engineer.spec import EngineerSpec
-from envgen.errors import ConfigError, validated
+from envgen.errors import ConfigError, ModelError, validated
 from envgen.estimates import Difference
 from envgen.files import write_json
 from envgen.terminal import console, printable, say
@@ -23,6 +27,7 @@ from flows.commands.terminal import JSON, number_table, print_json, print_whole,
 from infra.config.dotted import parse_override, set_field
 from infra.config.settings import Settings
 from policy.chat.contract import ChatModel
+from policy.chat.endpoint import Endpoint
 from policy.chat.engine import start_engine
 from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_model, resolve_model
@@ -37,6 +42,7 @@ RULES = (
 )
 """Engineers that are measured if none is named: every rule, and one without its guards."""
 engineers = typer.Typer(invoke_without_command=True)
+_WRITING = Lock()
 
 
 @engineers.callback()
@@ -86,16 +92,18 @@ def bench(
         Path | None,
         typer.Option("-o", "--output", help="Folder; benchmarks/engineers of the runs by default."),
     ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Worlds at a time, for an engineer behind a server.")] = 8,
     json_: JSON = False,
 ) -> None:
     """Measure engineers on a simulated learner, in eight traps known from practice; rules take minutes.
 
     Example: `envwright engineers bench --engineer frontier --engineer random`
     """
-    from engineer.bench.play import STAGES, BenchResults, look_ahead, play, scored
+    from engineer.bench.play import STAGES, BenchResults, Played, look_ahead, play, scored
     from engineer.bench.worlds import TRAPS
     from infra.report.bench import write_page
 
+    errors = Console(stderr=True)
     folder = output or Settings().runs / "benchmarks" / "engineers"
     worlds = [(trap, draw) for trap in TRAPS for draw in range(draws)]
     specs = {text.replace("options.", ""): _spec(text, set_ or ()) for text in engineer or RULES}
@@ -105,10 +113,17 @@ def bench(
     games = {"look-ahead": best, "fixed": fixed}
     with _chat(model, folder) as chat:
         for name, spec in specs.items():
-            say(f"{name}: {len(worlds)} worlds")
             answers = folder / "answers" / f"{re.sub(r'[^A-Za-z0-9.,=_-]', '-', name)}.jsonl"
             answers.unlink(missing_ok=True)
-            games[name] = [play(*world, spec, chat, partial(_keep, answers, world)) for world in worlds]
+            say(f"{name}: {len(worlds)} worlds")
+            at_a_time = jobs if isinstance(load(spec), Endpoint) else 1
+
+            def game(world: tuple[str, int], spec: EngineerSpec = spec, answers: Path = answers) -> Played:
+                return play(*world, spec, chat, partial(_keep, answers, world))
+
+            with ThreadPoolExecutor(at_a_time) as pool:
+                played = track(pool.map(game, worlds), name, len(worlds), console=errors, transient=True)
+                games[name] = list(played)
     scores = [scored(name, played, fixed, best) for name, played in games.items()]
     ranked = sorted(scores, key=lambda score: -score.overall.value)
     results = BenchResults(draws=draws, stages=STAGES, engineers=tuple(ranked))
@@ -156,11 +171,13 @@ def _chat(model: str | None, folder: Path) -> AbstractContextManager[ChatModel |
 
 
 def _keep(file: Path, world: tuple[str, int], proposal: Proposal) -> None:
-    """Append question and answers of a model to a file."""
+    """Append question and answers of a model to a file; ModelError if the first question got no answer."""
     if proposal.prompt:
+        if not (proposal.attempts or file.exists()):
+            raise ModelError(f"engineer {proposal.engineer}: {proposal.fallback}")
         file.parent.mkdir(parents=True, exist_ok=True)
         line = {"trap": world[0], "draw": world[1], **proposal.model_dump(mode="json")}
-        with open(file, "a", encoding="utf-8") as lines:
+        with _WRITING, open(file, "a", encoding="utf-8") as lines:
             lines.write(json.dumps(line) + "\n")
 
 

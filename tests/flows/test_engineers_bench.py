@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.misbehaving_endpoint import answers, serving
+from support.misbehaving_endpoint import answers, sends, serving
 
 ANSWER = json.dumps({"rationale": "Half to the first.", "config": {"levels": {"1": {"data_ratio": 0.5}}}})
 TRAPS = 8
@@ -32,10 +32,19 @@ def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kep
     first = json.loads(lines[0])
     assert len(lines) == questions
     assert first["attempts"][0]["text"] == ANSWER
-    assert first["prompt"] == server.asked[0][0]["messages"][0]["content"]
+    assert first["prompt"] in [question["messages"][0]["content"] for question, _ in server.asked]
     page = (tmp_path / "out" / "engineers.html").read_text()
     assert "openai,temperature=0.5" in page
     assert "hardly an answer to it can be read" in page
+
+
+def test_a_server_that_refuses_the_first_question_ends_the_bench(envwright):
+    with serving(sends({"error": "max_tokens is too large"}, 400)) as server:
+        fields = f"openai,options.model=m,options.base_url={server.url},max_tokens=9000"
+        done = envwright("engineers", "bench", "--draws", 2, "--engineer", fields)
+    assert done.code == 2
+    assert "engineer openai: the model could not answer" in done.err
+    assert "max_tokens is too large" in done.err
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_played(refused):
