@@ -24,14 +24,14 @@ INSTANCES = 384
 
 
 class Played(Frozen):
-    """An engineer in one draw of a trap: designs used and asked for, tokens of questions and answers."""
+    """An engineer in one draw of a trap: designs used and asked for, tokens of questions, of answers."""
 
     trap: str
     score: float
     """Mean valid rate over strata after the last stage, 0 to 1."""
     used: int = 0
     asked: int = 0
-    tokens: int = 0
+    tokens: tuple[int, int] = (0, 0)
 
 
 class EngineerScore(Frozen):
@@ -46,7 +46,8 @@ class EngineerScore(Frozen):
     """Trap, also the one with nothing to gain -> score minus the score of `fixed`."""
     used: int
     asked: int
-    tokens: int
+    tokens: tuple[int, int]
+    """Of questions, of answers."""
 
 
 class BenchResults(Frozen):
@@ -54,6 +55,8 @@ class BenchResults(Frozen):
 
     draws: int
     stages: int
+    price: tuple[float, float] = (0.0, 0.0)
+    """Dollars for a million tokens of questions, of answers."""
     engineers: tuple[EngineerScore, ...]
 
 
@@ -92,12 +95,13 @@ def play(
         proposals.append(design(spec, context, draw, model, lambda config: (config, [])))
         keep(proposals[-1])
     del proposals[0]
+    spent = [(each.prompt_tokens or 0, each.completion_tokens or 0) for each in proposals]
     return Played(
         trap=trap,
         score=float(world.score(skills)),
         used=sum(proposal.fallback is None for proposal in proposals),
         asked=len(proposals),
-        tokens=sum((each.prompt_tokens or 0) + (each.completion_tokens or 0) for each in proposals),
+        tokens=np.sum(spent, axis=0).tolist(),
     )
 
 
@@ -139,20 +143,16 @@ def scored(
             np.array([game.score for game in played if game.trap == trap]) for played in (fixed, games, best)
         )
         draws, gain, reach = len(base), own - base, most - base
-        gains[trap] = _difference(gain.mean(), _error(gain), draws)
+        gains[trap] = _difference(gain.mean(), gain.std(ddof=1) / np.sqrt(draws), draws)
         if trap != NOTHING:
             ratio = gain.mean() / reach.mean()  # of means; its error by linearization
-            errors.append(_error(gain - ratio * reach) / reach.mean())
+            errors.append((gain - ratio * reach).std(ddof=1) / np.sqrt(draws) / reach.mean())
             shares[trap] = _difference(ratio, errors[-1], draws)
     mean = np.mean([share.value for share in shares.values()])
     overall = _difference(mean, np.linalg.norm(errors) / len(errors), draws)
-    spent = {field: sum(getattr(game, field) for game in games) for field in ("used", "asked", "tokens")}
+    fields = ("used", "asked", "tokens")
+    spent = {field: np.sum([getattr(game, field) for game in games], axis=0).tolist() for field in fields}
     return EngineerScore(engineer=name, overall=overall, shares=shares, gains=gains, **spent)
-
-
-def _error(values: np.ndarray) -> float:
-    """Return the standard error of the mean of values."""
-    return values.std(ddof=1) / np.sqrt(len(values))
 
 
 def _difference(value: Any, error: Any, draws: int) -> Difference:

@@ -93,6 +93,12 @@ def bench(
         typer.Option("-o", "--output", help="Folder; benchmarks/engineers of the runs by default."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worlds at a time, for an engineer behind a server.")] = 8,
+    price: Annotated[
+        tuple[float, float],
+        typer.Option(
+            help="Dollars for a million tokens of questions and of answers, for the column dollars."
+        ),
+    ] = (0, 0),
     json_: JSON = False,
 ) -> None:
     """Measure engineers on a simulated learner, in eight traps known from practice; rules take minutes.
@@ -126,7 +132,7 @@ def bench(
                 games[name] = list(played)
     scores = [scored(name, played, fixed, best) for name, played in games.items()]
     ranked = sorted(scores, key=lambda score: -score.overall.value)
-    results = BenchResults(draws=draws, stages=STAGES, engineers=tuple(ranked))
+    results = BenchResults(draws=draws, stages=STAGES, price=price, engineers=tuple(ranked))
     write_json(folder / "engineers.json", results)
     write_page(folder / "engineers.html", results)
     if json_:

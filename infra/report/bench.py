@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from engineer.bench.play import BenchResults
@@ -19,7 +20,8 @@ NOTE = (
 
 
 def leaderboard(results: BenchResults) -> pd.DataFrame:
-    """Return a row for each engineer, best first: see `NOTE`; then designs used, tokens."""
+    """Return a row for each engineer, best first: see `NOTE`; then designs used, tokens, and dollars if a
+    price is known."""
     rows = [
         [
             score.engineer,
@@ -27,12 +29,14 @@ def leaderboard(results: BenchResults) -> pd.DataFrame:
             *score.shares.values(),
             score.gains[NOTHING],
             f"{score.used} of {score.asked}" if score.asked else None,
-            short_count(score.tokens) if score.tokens else None,
+            short_count(sum(score.tokens)) if any(score.tokens) else None,
+            *[f"{np.dot(score.tokens, results.price) / 1e6:.2f}"] * any(results.price),
         ]
         for score in results.engineers
     ]
     traps = [*results.engineers[0].shares, NOTHING]
-    return frame(["engineer", "all traps", *traps, "designs used", "tokens"], rows)
+    columns = ["engineer", "all traps", *traps, "designs used", "tokens"]
+    return frame(columns + ["dollars"] * any(results.price), rows)
 
 
 def write_page(path: Path, results: BenchResults) -> None:

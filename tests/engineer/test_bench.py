@@ -85,7 +85,7 @@ def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():
     def games(*gains: float) -> list[Played]:
         traps = [("ladder", gains), (NOTHING, [0.0] * len(gains))]
         return [
-            Played(trap=trap, score=0.5 + gain, used=4, asked=5, tokens=10)
+            Played(trap=trap, score=0.5 + gain, used=4, asked=5, tokens=(6, 4))
             for trap, values in traps
             for gain in values
         ]
@@ -101,7 +101,7 @@ def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():
     # Student's quantile for 3 degrees of freedom, the standard error of four gains.
     assert gain.high - gain.value == pytest.approx(3.1824 * np.std([5, 15, 10, 10], ddof=1) / 200, rel=1e-3)
     assert gain.p < 0.05
-    assert (score.used, score.asked, score.tokens) == (32, 40, 80)
+    assert (score.used, score.asked, score.tokens) == (32, 40, (48, 32))
     assert scored("look-ahead", best, fixed, best).overall.value == 1
     nothing = scored("fixed", fixed, fixed, best)
     assert (nothing.overall.value, nothing.overall.p) == (0, 1)

@@ -17,7 +17,18 @@ def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kep
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with serving(answers(ANSWER)) as server:
         options = ("--set", f"engineer.options.base_url={server.url}", "--set", "engineer.options.model=m")
-        asked = ("--engineer", "openai,temperature=0.5", "--draws", 2, "-o", "out", *options)
+        asked = (
+            "--engineer",
+            "openai,temperature=0.5",
+            "--draws",
+            2,
+            "-o",
+            "out",
+            "--price",
+            1000,
+            0,
+            *options,
+        )
         done = envwright("engineers", "bench", *asked)
     questions = TRAPS * 2 * 5
     assert done.code == 0, done.err
@@ -27,7 +38,8 @@ def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kep
     results = json.loads((tmp_path / "out" / "engineers.json").read_text())
     tokens = {score["engineer"]: score["tokens"] for score in results["engineers"]}
     assert set(tokens) == {"look-ahead", "fixed", "openai,temperature=0.5"}
-    assert tokens["openai,temperature=0.5"] > 0
+    assert tokens["openai,temperature=0.5"] == [11 * questions, 5 * questions]
+    assert f"{11 * questions * 1000 / 1e6:.2f}" in done.out
     lines = (tmp_path / "out" / "answers" / "openai,temperature=0.5.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
     assert len(lines) == questions
