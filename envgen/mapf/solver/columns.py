@@ -40,25 +40,15 @@ class Answers(NamedTuple):
 
 
 def pack(problems: Sequence[Problem]) -> Boards:
-    """Problems as columns of bit indices."""
-    count = len(problems)
-    boards = Boards(
-        free=np.empty((count, 2), dtype=np.uint64),
-        stride=np.array([problem.size + 1 for problem in problems], dtype=np.uint64),
-        agents=np.array([problem.num_agents for problem in problems], dtype=np.int64),
-        starts=np.zeros((count, MAX_AGENTS), dtype=np.int64),
-        goals=np.zeros((count, MAX_AGENTS), dtype=np.int64),
-    )
-    for index, problem in enumerate(problems):
-        stride = problem.size + 1
-        free = sum(((1 << problem.size) - 1) << row * stride for row in range(problem.size))
-        for row, column in problem.holes:
-            free &= ~(1 << row * stride + column)
-        boards.free[index] = free & (1 << 64) - 1, free >> 64
-        for agent, ends in enumerate(problem.agents):
-            boards.starts[index, agent] = ends.start[0] * stride + ends.start[1]
-            boards.goals[index, agent] = ends.goal[0] * stride + ends.goal[1]
-    return boards
+    """Problems, at least one, as columns of bit indices."""
+
+    def packed(problem: Problem) -> Boards:
+        starts, goals = [a.start for a in problem.agents], [a.goal for a in problem.agents]
+        parts = (problem.holes, starts, goals)
+        numbers = [[[row * problem.size + column for row, column in cells]] for cells in parts]
+        return pack_cells(problem.size, *(np.array(each, dtype=np.int64) for each in numbers))
+
+    return Boards(*map(np.concatenate, zip(*map(packed, problems), strict=True)))
 
 
 def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarray) -> Boards:
@@ -68,15 +58,10 @@ def pack_cells(size: int, holes: np.ndarray, starts: np.ndarray, goals: np.ndarr
     """
     bits, words = _bits(size)
     count, agents = starts.shape
-    taken = (
-        np.bitwise_or.reduce(words[holes], axis=1)
-        if holes.shape[1]
-        else np.zeros((count, 2), dtype=np.uint64)
-    )
     ends = np.zeros((2, count, MAX_AGENTS), dtype=np.int64)
     ends[0, :, :agents], ends[1, :, :agents] = bits[starts], bits[goals]
     return Boards(
-        free=np.bitwise_or.reduce(words, axis=0) & ~taken,
+        free=np.bitwise_or.reduce(words, axis=0) & ~np.bitwise_or.reduce(words[holes], axis=1),
         stride=np.full(count, size + 1, dtype=np.uint64),
         agents=np.full(count, agents, dtype=np.int64),
         starts=ends[0],
