@@ -57,7 +57,8 @@ class Benchmark:
     """Kinds of group in rows and in columns."""
     mark: str
     """Note beside published rates."""
-    published: tuple[Published, ...]
+    published: Callable[[], list[Published]]
+    """Return published rates."""
 
 
 def benchmark_of(environment: Environment) -> Benchmark:

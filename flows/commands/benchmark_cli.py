@@ -77,7 +77,7 @@ def benchmark(model: Model, options: BenchmarkOptions, json_: JSON = False) -> N
 def benchmark_tables(results: BenchmarkResults) -> list[Table]:
     """Those of the benchmark, and the published rates where they are of all groups that occur."""
     benchmark = results.benchmark
-    rows = [table for table in benchmark.published if set() < {*results.labels(table.kind)} <= table.labels]
+    rows = [table for table in benchmark.published() if set() < {*results.labels(table.kind)} <= table.labels]
     return [
         *(_rates(results, *kinds) for kinds in benchmark.tables),
         *(_published(results, table, f"below the line: {benchmark.mark}") for table in rows),
