@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import openai
 from anyio import Semaphore, fail_after
 from anyio.from_thread import start_blocking_portal
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field, ValidationError
 
 from envgen.errors import ModelError
 from envgen.seeds import seed_integer
@@ -118,14 +118,13 @@ class OpenAIModel:
                 raise
             reply = await self._send(client, request)
             self._knows_schemas = False
-        choice, usage = reply.choices[0], reply.usage or _Usage()
         return Completion(
-            text=choice.message.content or "",
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            finish_reason="length" if choice.finish_reason in {"length", "content_filter"} else "stop",
-            reasoning=choice.message.reasoning_content or choice.message.reasoning or "",
-            reasoning_tokens=(usage.completion_tokens_details or _Details()).reasoning_tokens,
+            text=reply.content or "",
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            finish_reason="length" if reply.finish_reason in {"length", "content_filter"} else "stop",
+            reasoning=reply.reasoning_content or reply.reasoning or "",
+            reasoning_tokens=reply.reasoning_tokens,
         )
 
     async def _send(self, client: openai.AsyncOpenAI, request: dict[str, Any]) -> "_Reply":
@@ -177,27 +176,20 @@ def _joined(content: Any) -> Any:
     return "".join(str(part.get("text", "")) for part in parts)
 
 
-class _Message(BaseModel):
-    content: Annotated[str | None, BeforeValidator(_joined)] = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+_MESSAGE = ("choices", 0, "message")
 
 
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Details(BaseModel):
-    reasoning_tokens: int | None = Field(default=None, ge=0)
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens_details: _Details | None = None
+def _at(first: str, *more: str | int, **bounds: Any) -> Any:
+    """Return a field that is read from a path of the response; None where the path leads nowhere."""
+    return Field(default=None, validation_alias=AliasPath(first, *more), **bounds)
 
 
 class _Reply(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
+    message: dict[str, Any] = Field(validation_alias=AliasPath(*_MESSAGE))
+    content: Annotated[str | None, BeforeValidator(_joined)] = _at(*_MESSAGE, "content")
+    reasoning_content: str | None = _at(*_MESSAGE, "reasoning_content")
+    reasoning: str | None = _at(*_MESSAGE, "reasoning")
+    finish_reason: str | None = _at("choices", 0, "finish_reason")
+    prompt_tokens: int | None = _at("usage", "prompt_tokens", ge=0)
+    completion_tokens: int | None = _at("usage", "completion_tokens", ge=0)
+    reasoning_tokens: int | None = _at("usage", "completion_tokens_details", "reasoning_tokens", ge=0)

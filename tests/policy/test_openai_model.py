@@ -226,9 +226,10 @@ def test_a_server_that_is_down_is_named():
     [
         (sends("<html>welcome</html>"), "the body"),
         (sends("[" * 100_000), "the body"),
-        (sends({"answer": 42}), "choices"),
-        (sends({"choices": []}), "choices"),
+        (sends({"answer": 42}), "choices.0.message"),
+        (sends({"choices": []}), "choices.0.message"),
         (sends(completion(3)), "choices.0.message.content"),  # type: ignore[arg-type]
+        (sends(completion("yes", completion_tokens=-1)), "usage.completion_tokens"),
     ],
 )
 def test_a_response_that_is_no_completion_is_final_and_names_the_field(behaviour, field: str):
