@@ -1,7 +1,6 @@
 """The flows of a curriculum: order and nothing else. A complete stage is verified and not entered again; in
 an open one every step asks the stage directory whether it is done."""
 
-from itertools import takewhile
 from pathlib import Path
 
 from prefect import flow, tags
@@ -17,7 +16,7 @@ from infra.config.preset import Preset
 from infra.config.settings import TAG, Settings
 from infra.results import CurriculumResults
 from infra.runs.context import design_context
-from infra.runs.files import MANIFEST, RESULTS
+from infra.runs.files import MANIFEST
 from infra.runs.fork import fork
 from infra.runs.lock import exclusive
 from infra.runs.next_config import must_ask, next_config
@@ -144,31 +143,18 @@ def _is_complete(run: Run, number: int) -> bool:
     return named == files and intact(run.folder(number), without=CHECKPOINT)
 
 
-def _published(run: Run, done: int) -> CurriculumResults | None:
-    """The results of the complete stages; an earlier call may have been cut off before it published them."""
-    from infra.mlflow_log import is_logged
-
-    try:
-        results = run.read(RESULTS) if run.has(RESULTS) else None
-    except RunDirectoryError as error:
-        log.warning("%s", error)
-        results = None
-    stages = results.stages if results else ()
-    times = (run.read(MANIFEST, number).get("finished", "") for number in range(done))
-    same = (stage.finished == time for stage, time in zip(stages, times, strict=False))
-    for number in range(len(list(takewhile(bool, same))), done):
-        results = publish(run, number)
-    if done and not is_logged(run.directory):
-        record_stages(run, done - 1)
-    return results
-
-
 def _stages(run: Run) -> CurriculumResults:
     preset, engineer = run.preset, run.preset.engineer
     label = engineer_label(engineer.name, engineer.context)
     done = _complete(run)
-    results, places, validation, test = _published(run, done), dict[str, str](), None, None
-    if results and done:
+    results, places, validation, test = None, dict[str, str](), None, None
+    if done:
+        from infra.mlflow_log import is_logged
+
+        # An earlier call may have been cut off before.
+        results = publish(run, done - 1)
+        if not is_logged(run.directory):
+            record_stages(run, done - 1)
         log.info("%d of %d stages are complete", done, preset.stages)
         show_result(run, results, places)
     for number in range(done, preset.stages):

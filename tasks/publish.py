@@ -33,7 +33,7 @@ def write_manifest(run: Run, stage: int) -> None:
 
 @task(**task_options("results"))
 def publish(run: Run, stage: int) -> CurriculumResults:
-    """Rewrite results and report once a stage is complete; the results of earlier stages stay as they are."""
+    """Write results and report of the stages up to a complete one, from their directories."""
     from infra.report.page import write_report  # what draws is loaded once there is something to draw
 
     results = results_with(run, stage)
@@ -80,10 +80,8 @@ def _step_facts(run: Run, number: int) -> dict[str, Any]:
 
 
 def results_with(run: Run, number: int) -> CurriculumResults:
-    """The published results of the stages before `number`, and that stage."""
-    preset, earlier = run.preset, run.read(files.RESULTS).stages[:number] if number else ()
-    # A person decides on a proposal after its stage was published.
-    decided = [result.model_copy(update={"decision": run.decision(result.stage)}) for result in earlier]
+    """The results of the stages up to `number`, and of the base policy."""
+    preset = run.preset
     return CurriculumResults(
         curriculum=run.name,
         preset=preset.name,
@@ -94,7 +92,7 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         test_start=run.test_breakdown(BASE_POLICY),
         start_seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
         start_tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
-        stages=(*decided, _stage_result(run, number)),
+        stages=tuple(_stage_result(run, stage) for stage in range(number + 1)),
     )
 
 

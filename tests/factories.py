@@ -109,7 +109,7 @@ def with_results(run: Run, **manifest: object) -> Run:
     """The run with results of its stages, and these fields in their manifests."""
     for number in range(run.preset.stages):
         run.write(files.MANIFEST, run.read(files.MANIFEST, number) | manifest, number)
-        run.write(files.RESULTS, results_with(run, number))
+    run.write(files.RESULTS, results_with(run, run.preset.stages - 1))
     return run
 
 

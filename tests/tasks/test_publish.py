@@ -8,7 +8,6 @@ from support.boards import boards_config, sample_boards
 
 from envgen.files import write_json
 from infra.config.preset import load_preset
-from infra.results import CurriculumResults
 from infra.runs.context import design_context
 from infra.runs.files import BREAKDOWN, ENGINEER_STATE, GATE, MANIFEST, PROPOSAL, REPORT, RESULTS
 from infra.runs.run import Run
@@ -16,7 +15,7 @@ from infra.runs.steps import RECORDS
 from policy.evaluation import gains
 from policy.rollouts import Rollout, breakdown_of
 from tasks.design import judge, propose
-from tasks.publish import publish, results_with, write_manifest
+from tasks.publish import publish, write_manifest
 
 CONFIGS = (shares(0.5), shares(0.8), shares(0.6))
 OPTIONS_CONFIGS = [
@@ -47,18 +46,12 @@ def run(tmp_path: Path) -> tuple[Run, list[list[Rollout]]]:
     return found, [rollouts(boards, count) for count in correct]
 
 
-def published(run: Run) -> CurriculumResults:
-    """The results of both stages; the report is written after the second one."""
-    run.write(RESULTS, results_with(run, 0))
-    return publish.fn(run, 1)
-
-
 def test_each_stage_is_published_with_its_breakdown_its_proposal_and_where_it_was_resumed(run):
     reference, (_, first, second) = run
     task = reference.preset.task
     record_training(reference, facts={"resumed": [2, 3]})
     write_manifest.fn(reference, 0)
-    results = published(reference)
+    results = publish.fn(reference, 1)
     assert Run(directory=reference.directory).read(RESULTS) == results
     assert [stage.training.resumed for stage in results.stages] == [(2, 3), ()]
     assert "resumed from step 2" in reference.read(REPORT)
@@ -88,7 +81,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
     decided = [(gate.action, gate.against, gate.in_force, gate.best) for gate in gates]
     assert decided == [("go-on", -1, 0, 0), ("rollback", 0, 0, 0)]
     assert judged.read(GATE, 1).valid == gains(first, second)[0]
-    results = published(judged)
+    results = publish.fn(judged, 1)
     assert results.final_stage == 0
     assert results.stages[0].breakdown == breakdown_of(reference.preset.task, first)
     assert results.stages[0].valid_gain == gains(start, first)[0]
