@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from engineer.gate import BASE_POLICY
@@ -107,11 +108,35 @@ def _asked(preset: Preset) -> dict[str, Any]:
     return {"chat_template_kwargs": preset.chat_template_kwargs, **preset.engine.decides}
 
 
-@step("start", files.ROLLOUTS, files.BREAKDOWN, decides=_answered, unfinished=files.PARTIAL_ROLLOUTS)
-def evaluate_start(run: Run, stage: int, policy: Stored, validation: Stored) -> None:
-    """Rollouts and breakdown of the base policy."""
-    _evaluate(run, stage, policy, files.VALIDATION.read(validation.path))
-    run.write(files.BREAKDOWN, _breakdown(run, run.read(files.ROLLOUTS, stage)), stage)
+def _evaluation(
+    name: str, source: File[Any], file: File[Any], unfinished: str, *counts: File[Breakdown]
+) -> Callable[..., Stored]:
+    """Return the step that writes a policy's rollouts on a data set to `file`, and their counts."""
+
+    @step(name, file, *counts, decides=_answered, unfinished=unfinished)
+    def evaluate(run: Run, stage: int, policy: Stored, data: Stored) -> None:
+        preset, style, how = run.preset, run.preset.prompt_style, run.preset.evaluation
+        instances = source.read(data.path)
+        asked = [instance for instance in instances for _ in range(how.samples)]
+        engine = preset.engine, run.log("engine", stage), preset.chat_template_kwargs
+        model = answering(str(policy.path), preset.task, instances, style, *engine)
+        partial, decides = run.folder(stage) / unfinished, {"model": policy.sha256, **_asked(preset)}
+        sampling = how.sampling(preset.max_answer_tokens)
+        rollouts = rollouts_of(model, decides, partial, preset.task, asked, style, sampling)
+        run.write(file, rollouts, stage, style, preset.environment)
+        for counted in counts:
+            run.write(counted, _breakdown(run, run.read(file, stage)), stage)
+
+    return evaluate
+
+
+_ON_VALIDATION = files.VALIDATION, files.ROLLOUTS, files.PARTIAL_ROLLOUTS
+evaluate_start = _evaluation("start", *_ON_VALIDATION, files.BREAKDOWN)
+"""Rollouts of the base policy on the validation set, and their breakdown."""
+evaluate_stage = _evaluation("evaluate", *_ON_VALIDATION)
+"""Rollouts of a stage's checkpoint on the validation set."""
+evaluate_test = _evaluation("test", files.TEST, files.TEST_ROLLOUTS, files.PARTIAL_TEST_ROLLOUTS)
+"""Rollouts of a stage's checkpoint, or of the base policy, on the test set."""
 
 
 def _breakdown(run: Run, rollouts: list[Rollout]) -> Breakdown:
@@ -129,37 +154,6 @@ def require_solved(run: Run) -> None:
         " default_config and validation easier, or train anyway with --set unsolved=train, as for partial"
         " rewards"
     )
-
-
-@step("evaluate", files.ROLLOUTS, decides=_answered, unfinished=files.PARTIAL_ROLLOUTS)
-def evaluate_stage(run: Run, stage: int, checkpoint: Stored, validation: Stored) -> None:
-    """Rollouts of a stage's checkpoint on the validation set."""
-    _evaluate(run, stage, checkpoint, files.VALIDATION.read(validation.path))
-
-
-@step("test", files.TEST_ROLLOUTS, decides=_answered, unfinished=files.PARTIAL_TEST_ROLLOUTS)
-def evaluate_test(run: Run, stage: int, policy: Stored, test: Stored) -> None:
-    """Rollouts of a stage's checkpoint, or of the base policy, on the test set."""
-    instances = files.TEST.read(test.path)
-    _evaluate(run, stage, policy, instances, files.TEST_ROLLOUTS, files.PARTIAL_TEST_ROLLOUTS)
-
-
-def _evaluate(
-    run: Run,
-    stage: int,
-    policy: Stored,
-    instances: list[Any],
-    file: File[Any] = files.ROLLOUTS,
-    unfinished: str = files.PARTIAL_ROLLOUTS,
-) -> None:
-    preset, style, how = run.preset, run.preset.prompt_style, run.preset.evaluation
-    engine = preset.engine, run.log("engine", stage), preset.chat_template_kwargs
-    model = answering(str(policy.path), preset.task, instances, style, *engine)
-    partial = run.folder(stage) / unfinished
-    decides, sampling = {"model": policy.sha256, **_asked(preset)}, how.sampling(preset.max_answer_tokens)
-    asked = [instance for instance in instances for _ in range(how.samples)]
-    rollouts = rollouts_of(model, decides, partial, preset.task, asked, style, sampling)
-    run.write(file, rollouts, stage, style, preset.environment)
 
 
 @step("summarize", files.BREAKDOWN, files.CHANGES)
