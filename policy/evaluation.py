@@ -7,16 +7,8 @@ import numpy as np
 from envgen.environment import Environment, FaultCount, Instance
 from envgen.errors import DataError
 from envgen.estimates import Difference, difference
-from envgen.frozen import Frozen
 from policy.chat.contract import ChatModel, Progress, Sampling, ask
 from policy.rollouts import Rollout
-
-
-class Changes(Frozen):
-    """What a stage changed on the validation set, against the policy that it started from."""
-
-    valid: dict[str, Difference]
-    """Stratum -> change of the valid rate, paired over the instances."""
 
 
 def evaluate(

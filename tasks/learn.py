@@ -17,7 +17,7 @@ from infra.runs.run import Run
 from infra.runs.steps import Stored
 from policy.checkpoints import is_simulated
 from policy.child import WARNING, run_child, vllm_python
-from policy.evaluation import Changes, valid_gains
+from policy.evaluation import valid_gains
 from policy.grpo.launch import checkpoint_form, launcher, process_count
 from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, deciding_options, resumed_steps
 from policy.rollouts import Rollout, breakdown_of
@@ -165,4 +165,4 @@ def summarize(run: Run, stage: int, before: Stored, after: Stored) -> None:
         log.warning("stage %d: %s", stage, alarm)
     run.write(files.BREAKDOWN, breakdown, stage)
     changes = valid_gains(files.ROLLOUTS.read(before.path), rollouts, run.preset.evaluation.samples)
-    run.write(files.CHANGES, Changes(valid=changes), stage)
+    run.write(files.CHANGES, changes, stage)

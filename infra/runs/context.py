@@ -70,5 +70,5 @@ def _record(run: Run, number: int, breakdown: Breakdown) -> StageRecord:
         breakdown=breakdown,
         advantage=stratum_means(log, "advantage"),
         zero_variance=stratum_means(log, "zero_variance"),
-        change=run.read(CHANGES, number).valid,
+        change=run.read(CHANGES, number),
     )

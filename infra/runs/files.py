@@ -11,12 +11,12 @@ from engineer.gate import GateDecision
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.dataset import read_dataset, write_dataset
+from envgen.estimates import Difference
 from envgen.files import read_model, read_text, write_html, write_json
 from envgen.frozen import Frozen
 from infra.config.preset import Preset
 from infra.results import CurriculumResults, Decision
 from infra.runs.steps import REDO, check_recorded
-from policy.evaluation import Changes
 from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import TRAIN_LOG
 from policy.rollouts import read_rollouts, write_rollouts
@@ -99,7 +99,7 @@ PARTIAL_TEST_ROLLOUTS = "test_rollouts.partial.jsonl"
 CONFIG = _json_file("config.json", EnvConfig)
 TRAIN_DATA = File("train.parquet", read_dataset, write_dataset, keep=1, stored=True)
 TRAINING_LOG = File(TRAIN_LOG, read_train_log)
-CHANGES = _json_file("changes.json", Changes)
+CHANGES = _json_file("changes.json", dict[str, Difference])
 GATE = _json_file("gate.json", GateDecision)
 PROPOSAL = _json_file("proposal.json", Proposal)
 ENGINEER_STATE = _json_file("engineer_state.json", dict[str, Any])

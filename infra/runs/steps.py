@@ -24,7 +24,7 @@ CODE_VERSIONS = {
     "train": 8,
     "evaluate": 5,
     "test": 2,
-    "summarize": 5,
+    "summarize": 6,
     "gate": 2,
     "engineer": 6,
     "benchmark": 1,
