@@ -1,6 +1,7 @@
 """Rewards of a completion: fixed, and out of the engineer's reach."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import isnan, nan
 from typing import Annotated, Any
 
@@ -75,26 +76,23 @@ def reward_functions(
     `instances`. Completions that could not be scored get None, which leaves them out of the mean of their
     group; `faults` raises DataError if they are too many. `failed` gets invalid answers, see `train_log`.
     `opening` is the start of each answer that the chat template has written."""
-    batch: tuple[list[str], list[int]] = [], []
-    earned: list[dict[str, float]] = []
+
+    @lru_cache(1)  # TRL hands the same batch to one function after the other.
+    def judged(texts: tuple[str, ...], places: tuple[int, ...], questions: tuple[str, ...]) -> list[Any]:
+        asked = [instances[place] for place in places]
+        verdicts = environment.judge(asked, texts)
+        faults.add(verdicts)
+        if failed is not None:
+            failed.extend(_failed(asked, list(questions), list(texts), verdicts))
+        return [terms(environment, verdict) for verdict in verdicts]
 
     def scored(name: str) -> Callable[..., list[float | None]]:
         def reward(
             completions: list[Any], index: list[int], prompts: Sequence[Any] = (), **_: Any
         ) -> list[float | None]:
-            nonlocal batch, earned
             answers = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
-            texts = [opening + answer for answer in answers]
-            # TRL hands the same batch to one function after the other.
-            if (texts, index) != batch:
-                verdicts = environment.judge([instances[place] for place in index], texts)
-                faults.add(verdicts)
-                earned = [terms(environment, verdict) for verdict in verdicts]
-                batch = texts, list(index)
-                if failed is not None:
-                    questions = [prompt[-1]["content"] for prompt in prompts]
-                    asked = [instances[place] for place in index]
-                    failed.extend(_failed(asked, questions, texts, verdicts))
+            texts, questions = (opening + answer for answer in answers), (p[-1]["content"] for p in prompts)
+            earned = judged(tuple(texts), tuple(index), tuple(questions))
             return [None if isnan(values[name]) else values[name] for values in earned]
 
         reward.__name__ = name

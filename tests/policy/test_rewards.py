@@ -43,7 +43,7 @@ def test_each_answer_to_each_board_earns_its_terms_as_a_conversation_and_as_a_te
     conversations = [
         [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
     ]
-    more = {"prompts": ["?"] * len(rows), "trainer_state": None}
+    more = {"prompts": [[{"role": "user", "content": "?"}]] * len(rows), "trainer_state": None}
     alone = [terms(ENVIRONMENT, verify(INSTANCES[n], text)) for n, text in zip(rows, texts, strict=True)]
     assert {tuple(values) for values in alone} == {tuple(NAMES)}
     for place, function in enumerate(functions(RewardWeights())):
