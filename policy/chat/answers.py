@@ -36,21 +36,22 @@ class KeptAnswers:
         asked together, since a draw depends on the rank among them. Answers before a ModelError are filed."""
         asked = [[(turn.role, turn.content) for turn in conversation] for conversation in conversations]
         key = digest([self.decides, sampling, asked])
-        completions, torn = self._read(key)
+        completions = self._read(key)
         if progress and completions:
             progress(dict(completions))
         groups = [group for group in equal_groups(conversations) if not completions.keys() >= set(group)]
         indices = sorted(index for group in groups for index in group)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab" if completions else "wb") as file:
-            file.write((b"\n" if torn else b"") if completions else f"{key}\n".encode())
+            file.write(b"" if completions else key.encode())
 
             def add(batch: Mapping[int, Completion]) -> None:
                 new = {indices[rank]: completion for rank, completion in batch.items()}
                 new = {index: completion for index, completion in new.items() if index not in completions}
                 completions.update(new)
                 for index, completion in new.items():
-                    file.write(_Line(index=index, completion=completion).model_dump_json().encode() + b"\n")
+                    # On a new line even after one that was cut off.
+                    file.write(b"\n" + _Line(index=index, completion=completion).model_dump_json().encode())
                 file.flush()
                 if progress and new:
                     progress(new)
@@ -59,8 +60,8 @@ class KeptAnswers:
                 self.model.complete([conversations[index] for index in indices], sampling, add)
         return [completions[index] for index in range(len(conversations))]
 
-    def _read(self, key: str) -> tuple[dict[int, Completion], bool]:
-        """The filed answers of this call, and whether the last line was torn."""
+    def _read(self, key: str) -> dict[int, Completion]:
+        """The filed answers of this call."""
         data = self.path.read_bytes() if self.path.exists() else b""
         first, *lines = data.splitlines() or [b""]
         completions: dict[int, Completion] = {}
@@ -68,4 +69,4 @@ class KeptAnswers:
             with suppress(ValidationError):
                 entry = _Line.model_validate_json(line)
                 completions[entry.index] = entry.completion
-        return completions, not data.endswith(b"\n")
+        return completions
