@@ -63,13 +63,12 @@ def _draw(run: Run, stage: int, *_: Any) -> dict[str, Any]:
 def generate(run: Run, stage: int, config: EnvConfig, validation: Stored, test: Stored | None = None) -> None:
     """Draw the training data of a stage, without an instance of validation or test set, or a reserved one."""
     preset, seed = run.preset, run.preset.seed
-    judged = [*VALIDATION.read(validation.path), *(TEST.read(test.path) if test else ())]
     instances, report = sample(
         preset.task,
         config,
         preset.instances,
         Source(seed, stage, used=_used(run, stage)),
-        preset.task.reserved().union(instance.id for instance in judged),
+        run.held_out(),
         lambda line: log.info("stage %d: %s", stage, line),
     )
     # Not before: with its config a stage has begun, and what was decided on it stands.
