@@ -81,7 +81,7 @@ def resume(run: Run, decision: Decision) -> str:
         return f"{without_password(address)} was not told ({reason}); resume or retry the flow run there"
 
 
-def approval_form(run: Run, stage: int, problem: str = "") -> type[RunInput]:
+def approval_form(run: Run, stage: int, problem: str) -> type[RunInput]:
     """Return the form for the proposal of a stage: the decision, and the proposed config to edit. `problem`:
     why it is shown again."""
     from infra.markdown import proposal_markdown

@@ -35,7 +35,7 @@ def evaluate(
     ]
 
 
-def gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -> tuple[Difference, Difference]:
+def gains(before: list[Rollout], after: list[Rollout], samples: int) -> tuple[Difference, Difference]:
     """Change of the valid and the optimal rate, paired over the instances within strata; DataError if the
     instances differ. `samples`: answers to each instance, which stand in a row and count as their mean."""
     strata = [rollout.instance.stratum for rollout in before[::samples]]
@@ -43,7 +43,7 @@ def gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -> tupl
     return difference(valid, strata), difference(optimal, strata)
 
 
-def valid_gains(before: list[Rollout], after: list[Rollout], samples: int = 1) -> dict[str, Difference]:
+def valid_gains(before: list[Rollout], after: list[Rollout], samples: int) -> dict[str, Difference]:
     """Stratum -> change of its valid rate, likewise paired, in the order of the instances."""
     change = _change(before, after, "valid", samples)
     strata = np.array([rollout.instance.stratum for rollout in before[::samples]])

@@ -43,7 +43,7 @@ def _answered(directory: Path, spec: BenchmarkSpec) -> BenchmarkResults:
 
             model, asked = OpenAIModel(endpoint, read_key(endpoint)), {"model": identity}
         else:
-            model = answering(source, environment, instances, spec.style, spec.engine, log_path)
+            model = answering(source, environment, instances, spec.style, spec.engine, log_path, {})
             asked = {"model": identity, **spec.engine.decides}
         partial = directory / PARTIAL_ROLLOUTS
         sampling = Sampling(max_tokens=spec.answer_tokens)

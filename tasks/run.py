@@ -32,14 +32,14 @@ def lost(what: str, error: Exception) -> None:
 
 
 class Throttle:
-    """Lets a message through at most every `seconds`."""
+    """Lets a message through at most every ten seconds."""
 
-    def __init__(self, seconds: float = 10.0) -> None:
-        self.seconds, self._last = seconds, time.monotonic()
+    def __init__(self) -> None:
+        self._last = time.monotonic()
 
     def ready(self) -> bool:
         """Whether enough time has passed; resets the clock if so."""
-        if time.monotonic() - self._last < self.seconds:
+        if time.monotonic() - self._last < 10:
             return False
         self._last = time.monotonic()
         return True
@@ -49,14 +49,12 @@ _engine: Engine | None = None
 _engine_lock = threading.Lock()
 
 
-def engine(
-    source: str, config: EngineConfig, log_path: Path, template_kwargs: Mapping[str, Any] | None = None
-) -> Engine:
+def engine(source: str, config: EngineConfig, log_path: Path, template_kwargs: Mapping[str, Any]) -> Engine:
     """The one running chat model of this process; another source replaces it, and who writes weights closes
     it first. ModelError if the backend is not installed."""
     global _engine
     with _engine_lock:
-        wanted = source, config, template_kwargs or {}
+        wanted = source, config, template_kwargs
         if _engine is None or (_engine.source, _engine.config, _engine.template_kwargs) != wanted:
             if _engine is not None:
                 _engine.close()
@@ -80,7 +78,7 @@ def answering(
     style: str,
     config: EngineConfig,
     log_path: Path,
-    template_kwargs: Mapping[str, Any] | None = None,
+    template_kwargs: Mapping[str, Any],
 ) -> ChatModel:
     """What answers these instances for a policy: the running chat model, or the simulated learner."""
     if not is_simulated(source):

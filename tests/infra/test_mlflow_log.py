@@ -18,7 +18,6 @@ from infra.mlflow_log import is_logged, log_stages
 from infra.runs.files import MANIFEST, ROLLOUTS, TEST_ROLLOUTS, TRAIN_DATA
 from infra.runs.run import Run
 from tasks.record import TrainingProgress, record_stages, record_start, recorded
-from tasks.run import Throttle
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def client(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr("tasks.record.Throttle", lambda: Throttle(0))
+    monkeypatch.setattr("tasks.run.Throttle.ready", lambda _: True)
     return MlflowClient(store)
 
 

@@ -44,7 +44,7 @@ def test_gains_are_paired_over_the_instances():
 
     before = rollouts(lambda i: optimal(i) if number(i) < 8 else "")
     after = rollouts(lambda i: "" if number(i) < 2 else optimal(i) if number(i) < 14 else detour(i))
-    valid, better = gains(before, after)
+    valid, better = gains(before, after, 1)
     assert valid.value == pytest.approx((18 - 8) / 20)
     assert better.value == pytest.approx((12 - 8) / 20)
     assert valid.low < valid.value < valid.high
@@ -72,4 +72,4 @@ def test_evaluations_of_different_instances_cannot_be_paired():
     for after in (before[:-1], before[::-1], [], rollouts(instances=draw_instances(20, seed=1))):
         for compare in (gains, valid_gains):
             with pytest.raises(DataError, match="not on the same instances in the same order"):
-                compare(before, after)
+                compare(before, after, 1)

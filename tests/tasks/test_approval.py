@@ -133,7 +133,7 @@ def test_a_damaged_decision_is_no_approval(run: Run):
 
 
 def test_the_form_has_no_default_decision_no_partial_config_and_no_markup_of_a_model(run: Run):
-    form = approval_form(run, 0)
+    form = approval_form(run, 0, "")
     schema = form.model_json_schema()
     assert schema["required"] == ["decision"]
     assert schema["properties"]["config"]["default"]["stratum_3"] == PROPOSED.strata["3"].model_dump()

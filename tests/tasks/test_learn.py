@@ -35,9 +35,9 @@ def test_one_engine_answers_all_that_a_policy_is_asked_and_is_closed_before_trai
     try:
         base, validation = run.model(BASE_POLICY), make_validation.fn(run)
         evaluate_start.fn(run, BASE_POLICY, base, validation)
-        first = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
+        first = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log", {})
         evaluate_test.fn(run, BASE_POLICY, base, make_test.fn(run, None, validation))
-        asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log")
+        asked = engine(run.policy(-1), run.preset.engine, tmp_path / "other.log", {})
         assert asked is first
         assert asked._child is not None, "the engine of the evaluation goes on"
         assert not (tmp_path / "other.log").exists()

@@ -80,11 +80,11 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
     gates = [judged.read(GATE, stage) for stage in (0, 1)]
     decided = [(gate.action, gate.against, gate.in_force, gate.best) for gate in gates]
     assert decided == [("go-on", -1, 0, 0), ("rollback", 0, 0, 0)]
-    assert judged.read(GATE, 1).valid == gains(first, second)[0]
+    assert judged.read(GATE, 1).valid == gains(first, second, 1)[0]
     results = publish.fn(judged, 1)
     assert results.final_stage == 0
     assert results.stages[0].breakdown == breakdown_of(reference.preset.task, first)
-    assert results.stages[0].valid_gain == gains(start, first)[0]
+    assert results.stages[0].valid_gain == gains(start, first, 1)[0]
     [part] = results.parts
     assert part.after == results.stages[0].breakdown, "what was thrown away is in no part"
     page = (reference.directory / "report.html").read_text()
