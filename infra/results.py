@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field
 
 from engineer.contract import Proposal
-from engineer.gate import BASE_POLICY, GateDecision
+from engineer.gate import GateDecision
 from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.estimates import Difference
@@ -91,8 +91,6 @@ class StageResult(Frozen):
     """One stage: the config it trained on, what the policy then got right, and what it proposed next."""
 
     stage: int
-    parent: int = Field(default=BASE_POLICY, ge=BASE_POLICY)
-    """Stage of the checkpoint that training started from; -1 is the base policy."""
     config: EnvConfig
     training: TrainingSummary
     breakdown: Breakdown

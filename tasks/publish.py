@@ -112,7 +112,6 @@ def _stage_result(run: Run, stage: int) -> StageResult:
     designed = gains(run.read(files.ROLLOUTS, 0), rollouts, samples) if stage else (None, None)
     return StageResult(
         stage=stage,
-        parent=run.parent(stage),
         config=run.read(files.CONFIG, stage),
         training=_training(run, stage),
         breakdown=run.read(files.BREAKDOWN, stage),

@@ -69,8 +69,6 @@ class Curriculum(Frozen):
 
     name: str
     preset: Preset
-    preset_digest: str
-    """Of all fields that an existing run holds fast; the same after the run was extended."""
     commit: str = ""
     """Of a base policy from the hub, fixed when the run begins; empty for a folder."""
 

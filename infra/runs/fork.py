@@ -8,7 +8,7 @@ from envgen.errors import RunDirectoryError
 from envgen.files import sync
 from infra.config.preset import Preset
 from infra.runs import files
-from infra.runs.run import Run, new_curriculum
+from infra.runs.run import Run
 
 SHARED = "shared"
 """Name of the run whose stage 0 the runs of a comparison start from."""
@@ -37,7 +37,7 @@ def fork(source: Path, target: Path, preset: Preset) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     ignored = shutil.ignore_patterns(*_OWN, *(() if preset.test else _TEST))
     shutil.copytree(source, partial, ignore=ignored, copy_function=_link)
-    curriculum = new_curriculum(target.name, preset, shared.commit)
+    curriculum = files.Curriculum(name=target.name, preset=preset, commit=shared.commit)
     Run(directory=partial).write(files.CURRICULUM, curriculum)
     os.replace(partial, target)
     sync(target.parent)

@@ -11,7 +11,7 @@ from envgen.breakdown import Breakdown
 from envgen.config import EnvConfig
 from envgen.environment import Source
 from envgen.errors import RunDirectoryError
-from envgen.files import check_unused, digest, file_digest
+from envgen.files import check_unused, file_digest
 from envgen.frozen import Frozen
 from envgen.sampling import attainable
 from infra.config.dotted import leaves
@@ -170,17 +170,12 @@ def default_name(preset: Preset) -> str:
     return f"{preset.name}-{short_name(engineer.name)}-{engineer.context}-s{preset.seed}"
 
 
-def new_curriculum(name: str, preset: Preset, commit: str = "") -> Curriculum:
-    """Return the curriculum that a run of this name and preset is."""
-    preset_digest = digest(_held(preset, FREE_FIELDS))
-    return Curriculum(name=name, preset=preset, preset_digest=preset_digest, commit=commit)
-
-
 def open_run(directory: Path, preset: Preset) -> Run:
     """Claim a new run directory, or check that an existing one was made by the same preset."""
     run = checked_run(directory, preset)
     if not run.has(files.CURRICULUM):
-        run.write(files.CURRICULUM, new_curriculum(run.name, preset, check_hub(preset.model)))
+        commit = check_hub(preset.model)
+        run.write(files.CURRICULUM, Curriculum(name=run.name, preset=preset, commit=commit))
         return run
     curriculum = run.read(files.CURRICULUM)
     stored = curriculum.preset

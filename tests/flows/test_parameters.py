@@ -12,8 +12,8 @@ from flows.curriculum import curriculum
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.comparison.spec import open_comparison
 from infra.config.preset import load_preset
-from infra.runs.files import CURRICULUM
-from infra.runs.run import Run, new_curriculum
+from infra.runs.files import CURRICULUM, Curriculum
+from infra.runs.run import Run
 
 
 @pytest.mark.parametrize("flow", [curriculum, compare])
@@ -34,7 +34,7 @@ def test_every_field_of_a_form_has_a_title_its_meaning_its_range_and_its_choices
 def test_the_name_of_a_run_stands_for_its_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
     preset = load_preset("micro", {"instances": 24, "engineer.name": "bandit"})
-    Run(directory=tmp_path / "mine").write(CURRICULUM, new_curriculum("mine", preset))
+    Run(directory=tmp_path / "mine").write(CURRICULUM, Curriculum(name="mine", preset=preset))
     assert chosen_curriculum("mine", "", CurriculumOptions()) == (preset, "mine")
     longer, name = chosen_curriculum("mine", "other", CurriculumOptions(stages=5))
     assert (longer.stages, longer.instances, name) == (5, 24, "other")

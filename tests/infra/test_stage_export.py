@@ -17,14 +17,14 @@ from envgen.sampling import sample
 from flows.cli import app
 from infra.config.preset import Preset, load_preset
 from infra.export.write import export
-from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION
-from infra.runs.run import Run, new_curriculum
+from infra.runs.files import CONFIG, CURRICULUM, TRAIN_DATA, VALIDATION, Curriculum
+from infra.runs.run import Run
 
 
 def made_run(folder: Path, preset: Preset) -> Run:
     """A run as far as an export reads it: validation set, config and training data of stage 0."""
     run = Run(directory=folder / "a run 1")
-    run.write(CURRICULUM, new_curriculum(run.name, preset))
+    run.write(CURRICULUM, Curriculum(name=run.name, preset=preset))
     held = preset.validation.draw(preset.task)
     run.write(VALIDATION, held, None, preset.prompt_style, {}, preset.environment)
     ids = preset.task.reserved().union(one.id for one in held)

@@ -18,8 +18,8 @@ from support.finished_run import FinishedRun
 
 from infra.comparison.gather import gather
 from infra.comparison.page import write_page
-from infra.runs.files import CURRICULUM, ROLLOUTS, TEST_ROLLOUTS
-from infra.runs.run import Run, new_curriculum
+from infra.runs.files import CURRICULUM, ROLLOUTS, TEST_ROLLOUTS, Curriculum
+from infra.runs.run import Run
 
 pytestmark = pytest.mark.slow
 WIDTHS = (1280, 768, 390)
@@ -46,7 +46,7 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     spec = comparison_of("checkpoint", "frontier", "random", "fixed", seeds=[0, 1, 2])
     for child in spec.children[:-2]:
         shutil.copytree(finished.directory, folder / child.name)
-        renamed = new_curriculum(child.name, child.preset)
+        renamed = Curriculum(name=child.name, preset=child.preset)
         run = Run(directory=folder / child.name)
         run.write(CURRICULUM, renamed)
         for stage in (-1, 0, 1):

@@ -14,8 +14,8 @@ from envgen.files import file_digest, write_json
 from infra.config.preset import load_preset
 from infra.runs import files
 from infra.runs.context import design_context, training_facts
-from infra.runs.files import CONFIG, CURRICULUM, ENGINEER_STATE, PROPOSAL, TRAINING_LOG, File, file_state
-from infra.runs.run import Run, default_name, new_curriculum, open_run
+from infra.runs.files import CONFIG, ENGINEER_STATE, PROPOSAL, TRAINING_LOG, File, file_state
+from infra.runs.run import Run, default_name, open_run
 from infra.runs.steps import RECORDS, StepRecord
 from policy.grpo.train_log import TRAIN_LOG_SCHEMA
 from tasks.design import FUNCTION, judge, propose
@@ -99,7 +99,7 @@ def test_a_function_that_raised_is_mended_and_its_run_goes_on(run: Run, tmp_path
         file.write_text(f"def propose(context):\n    {body}\n")
         preset = load_preset("micro", {"engineer.name": f"{file}:propose"})
         if not stage:
-            run.write(CURRICULUM, new_curriculum("run", preset))
+            run.write(files.CURRICULUM, files.Curriculum(name="run", preset=preset))
         return ask(open_run(run.directory, preset), stage)
 
     with pytest.raises(EngineerError, match=r"(?s)after stage 0:.*mine.py\", line 2, in propose"):
@@ -111,7 +111,8 @@ def test_a_function_that_raised_is_mended_and_its_run_goes_on(run: Run, tmp_path
     run.write(files.MANIFEST, first.facts, 0)
     assert asked("return {}, 'another'", 1).facts != first.facts
     assert f"{file}:propose changed after stage 0" in caplog.text
-    assert default_name(open_run(run.directory, run.read(CURRICULUM).preset).preset) == "micro-mine-V6-s0"
+    stored = run.read(files.CURRICULUM).preset
+    assert default_name(open_run(run.directory, stored).preset) == "micro-mine-V6-s0"
 
 
 @pytest.mark.parametrize("last", ["proposal.json", "engineer_state.json"])

@@ -103,7 +103,7 @@ def test_a_damaged_copy_is_done_again_and_the_shared_run_keeps_its_own(shared: P
 
 def test_a_fork_that_was_cut_off_leaves_no_run(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(forking, "new_curriculum", lambda *_: 1 / 0)
+        patch.setattr(forking.files, "Curriculum", lambda **_: 1 / 0)
         fork(shared, tmp_path / "fork", PRESET)
     assert not (tmp_path / "fork").exists()
     fork(shared, tmp_path / "fork", PRESET)
