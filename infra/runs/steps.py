@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from pydantic import ValidationError
 
 from envgen.errors import RunDirectoryError
@@ -74,25 +73,24 @@ def run_step(
 ) -> StepRecord:
     """Run `body`, which writes `outputs` into `directory` and may return facts for the record, unless a
     record with the same key matches the files there. `unfinished`: the file or folder in which `body` keeps
-    its work until the record is written."""
+    its work until the record is written. The caller has the lock of the run directory, see `exclusive`."""
     key = step_key(step, decides)
     record_path = directory / RECORDS / f"{step}.json"
-    with FileLock(directory / RECORDS / f"{step}.lock"):
-        record = read_record(directory, step)
-        if record and record.key == key and matches(record.outputs, directory):
-            record = record.model_copy(update={"reused": True})
-        else:
-            record_path.unlink(missing_ok=True)
-            started = time.monotonic()
-            facts = body() or {}
-            digests = {name: file_digest(directory / name) for name in outputs}
-            seconds = round(time.monotonic() - started, 3)
-            record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts)
-            write_json(record_path, record)
-        if unfinished is not None:
-            shutil.rmtree(directory / unfinished, ignore_errors=True)
-            (directory / unfinished).unlink(missing_ok=True)
-        return record
+    record = read_record(directory, step)
+    if record and record.key == key and matches(record.outputs, directory):
+        record = record.model_copy(update={"reused": True})
+    else:
+        record_path.unlink(missing_ok=True)
+        started = time.monotonic()
+        facts = body() or {}
+        digests = {name: file_digest(directory / name) for name in outputs}
+        seconds = round(time.monotonic() - started, 3)
+        record = StepRecord(step=step, key=key, outputs=digests, seconds=seconds, facts=facts)
+        write_json(record_path, record)
+    if unfinished is not None:
+        shutil.rmtree(directory / unfinished, ignore_errors=True)
+        (directory / unfinished).unlink(missing_ok=True)
+    return record
 
 
 def read_record(directory: Path, step: str) -> StepRecord | None:

@@ -14,7 +14,15 @@ from support.envwright_command import FORKS
 from support.finished_run import FinishedRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-STEPS = ["generate", "train", "evaluate", "summarize", "gate", "engineer"]
+STEPS = {
+    "generate": "train.parquet",
+    "train": "checkpoint",
+    "evaluate": "rollouts.parquet",
+    "summarize": "breakdown.json",
+    "gate": "gate.json",
+    "engineer": "proposal.json",
+}
+"""Step -> a file or folder that it writes."""
 
 
 def step_outputs(run: Path) -> dict[str, dict[str, str]]:
@@ -30,15 +38,14 @@ def step_outputs(run: Path) -> dict[str, dict[str, str]]:
 
 
 def curriculum(server: str, runs: Path, stages: int, point: str = "") -> None:
-    """Run the curriculum in this process, and kill it just before it opens or renames the file `point`."""
+    """Run the curriculum in this process, and kill it just before it gives a file its name `point`."""
     os.environ |= {"ENVWRIGHT_RUNS": str(runs), "PREFECT_API_URL": server}
     refresh_global_settings_context()
     from flows.curriculum import curriculum as curriculum_flow
     from flows.parameters import CurriculumOptions
 
     def watch(event: str, arguments: tuple) -> None:
-        path = {"open": 0, "os.rename": 1}.get(event)
-        if path is not None and fnmatch(str(arguments[path]), f"*/{point}"):
+        if event == "os.rename" and fnmatch(str(arguments[1]), f"*/{point}"):
             os.kill(os.getpid(), signal.SIGKILL)
 
     if point:
@@ -58,11 +65,10 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(server
     assert ended("killed", 1) == 0
     run, unkilled = tmp_path / "killed" / "run", tmp_path / "unkilled" / "run"
     first = (run / "stage-00" / "manifest.json").read_bytes()
-    for step in STEPS:
-        assert ended("killed", 2, f"stage-01/.steps/{step}.lock") == -signal.SIGKILL
-        assert not (run / "stage-01" / ".steps" / f"{step}.json").exists()
-        assert ended("killed", 2, f"stage-01/.steps/{step}.json") == -signal.SIGKILL
-        assert not (run / "stage-01" / ".steps" / f"{step}.json").exists()
+    for step, output in STEPS.items():
+        for point in (output, f".steps/{step}.json"):
+            assert ended("killed", 2, f"stage-01/{point}") == -signal.SIGKILL
+            assert not (run / "stage-01" / ".steps" / f"{step}.json").exists()
     for name in ("stage-01/manifest.json", "results.json", "report.html"):
         assert ended("killed", 2, name) == -signal.SIGKILL
     assert ended("killed", 2) == 0

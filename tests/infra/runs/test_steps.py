@@ -2,9 +2,7 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,29 +123,6 @@ def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
         step_key("train", {"a": float("nan")})
 
 
-def test_two_on_one_key_build_once(tmp_path: Path):
-    """Each opens the lock file itself, as a process would."""
-    building, second_asks = threading.Event(), threading.Event()
-
-    def body() -> None:
-        building.set()
-        second_asks.wait(60)
-        write_outputs(tmp_path)
-
-    def asks() -> StepRecord:
-        second_asks.set()
-        return step(tmp_path)
-
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(step, tmp_path, body)
-        assert building.wait(60)
-        second = pool.submit(asks)
-        records = [first.result(60), second.result(60)]
-    assert [record.reused for record in records] == [False, True]
-    assert records[0].outputs == records[1].outputs
-    assert times_built(tmp_path) == 1, "the lock kept the second one out"
-
-
 KILLED = """
 import os, pathlib, sys
 from infra.runs.steps import run_step
@@ -156,12 +131,11 @@ run_step(directory, "generate", {"seed": 0}, outputs, lambda: os.kill(os.getpid(
 """
 
 
-def test_a_process_killed_in_the_middle_leaves_the_step_undone_and_the_lock_free(tmp_path: Path):
+def test_a_process_killed_in_the_middle_leaves_the_step_undone(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
     assert done.returncode == -signal.SIGKILL
-    assert (tmp_path / ".steps" / "generate.lock").exists()
     assert not (tmp_path / ".steps" / "generate.json").exists()
-    assert not step(tmp_path).reused, "this would wait forever if the dead process held the lock"
+    assert not step(tmp_path).reused
     assert step(tmp_path).reused
 
 
