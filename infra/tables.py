@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from envgen.breakdown import Counts
-from envgen.config import SHARE, EnvConfig
+from envgen.config import SHARE, EnvConfig, Part
 from envgen.estimates import Rate
-from envgen.space import Knob, Space
+from envgen.space import Space
 from infra.comparison.results import ArmResult, ComparisonResults, Figure
 from infra.formats import duration, figure_names, label, listed, rate_names, share, short_count
 from infra.results import CurriculumResults, Made
@@ -66,30 +66,14 @@ def failures(space: Space, results: CurriculumResults) -> pd.DataFrame:
     return frame(["category", *_policies(results)], rows)
 
 
-class Mix(NamedTuple):
-    """A stratum in the config of a stage: its share of the data, and its knobs as they are written."""
-
-    share: float
-    knobs: tuple[str, ...]
-
-
 def configs(space: Space, results: CurriculumResults) -> pd.DataFrame:
-    """Return the config of each stage and the last proposal as cells of `Mix`, None without data."""
+    """Return the config of each stage and the last proposal as cells of `Part`, None without data."""
     stages = [*(stage.config for stage in results.stages), results.stages[-1].proposal.config]
-    rows = [
-        [space.label(name), *(_mix(space, config, name) for config in stages)]
-        for name in named_strata(space, stages)
-    ]
+    rows = []
+    for name in named_strata(space, stages):
+        parts = (config.strata.get(name) for config in stages)
+        rows.append([space.label(name), *(part if part and part.data_ratio else None for part in parts)])
     return frame([space.noun, *_policies(results)[1:], "proposed, not run"], rows)
-
-
-def _mix(space: Space, config: EnvConfig, stratum: str) -> Mix | None:
-    part = config.strata.get(stratum)
-    if part is None or not part.data_ratio:
-        return None
-    values = [(knob, part.get(knob.name)) for knob in space.knobs]
-    knobs = [f"{knob.word} {setting(knob, value)}" for knob, value in values if value is not None]
-    return Mix(part.data_ratio, tuple(knobs))
 
 
 def _policies(results: CurriculumResults) -> list[str]:
@@ -222,23 +206,23 @@ class Change(NamedTuple):
 
 def changes(space: Space, old: EnvConfig, new: EnvConfig) -> pd.DataFrame:
     """Return the numbers of each stratum in two configs, as cells of `Change`."""
-    knobs: dict[str, Knob | None] = {SHARE: None, **{knob.name: knob for knob in space.knobs}}
-
-    def written(config: EnvConfig, stratum: str, number: str) -> str | None:
-        part = config.strata.get(stratum)
-        value = part and part.get(number)
-        return None if value is None else setting(knobs[number], value)
-
-    rows = [
-        [space.label(name), *(Change(written(old, name, n), written(new, name, n)) for n in knobs)]
-        for name in named_strata(space, (old, new))
-    ]
+    names, rows = [SHARE, *(knob.name for knob in space.knobs)], []
+    for stratum in named_strata(space, (old, new)):
+        before, after = (numbers(space, config.strata.get(stratum)) for config in (old, new))
+        rows.append([space.label(stratum), *(Change(before.get(n), after.get(n)) for n in names)])
     return frame([space.noun, "data", *(knob.word for knob in space.knobs)], rows)
 
 
-def setting(knob: Knob | None, value: float) -> str:
-    """Return the value of a knob, or of the share of the data: `12.5 %`, or `3` if it is no share."""
-    return share(value) if knob is None or (knob.low >= 0 and knob.high <= 1) else f"{value:g}"
+def numbers(space: Space, part: Part | None) -> dict[str, str]:
+    """Return the numbers of a stratum by name, as they are written: `12.5 %`, or `3` for a knob that is no
+    share; empty for None."""
+    if part is None:
+        return {}
+    texts = {SHARE: share(part.data_ratio)}
+    for knob in space.knobs:
+        if (value := part.get(knob.name)) is not None:
+            texts[knob.name] = share(value) if knob.low >= 0 and knob.high <= 1 else f"{value:g}"
+    return texts
 
 
 def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:
