@@ -99,12 +99,9 @@ def _split_rate(label: str, place: int, part: Counts) -> Rate | None:
 
 
 def overview(results: ComparisonResults) -> pd.DataFrame:
-    """Return a row for each arm: valid rate on the test set at the end, differences, designs, expense."""
-    table, spent = arms(results, "valid"), [arm.spent for arm in results.arms]
-    table["designs used"] = [designs(arm) for arm in results.arms]
-    table["tokens"] = [part and short_count(part.tokens) for part in spent]
-    table["time"] = [part and duration(part.training_seconds + part.engineer_seconds) for part in spent]
-    return table.astype(object).where(table.notna(), None)
+    """Return a row for each arm: valid rate on the test set at the end, differences, designs used."""
+    used = pd.Series([designs(arm) for arm in results.arms], dtype=object)
+    return arms(results, "valid").assign(**{"designs used": used})
 
 
 def designs(arm: ArmResult) -> str | None:

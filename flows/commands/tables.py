@@ -29,8 +29,8 @@ def rates_table(results: CurriculumResults, best: str | None) -> Table:
 
 
 def comparison_table(results: ComparisonResults) -> Table:
-    """Arms side by side; the page has tokens and time too."""
-    frame = overview(results).drop(columns=["tokens", "time"])
+    """Arms side by side."""
+    frame = overview(results)
     size = f"{count(results.stages, 'stage')}, {count(results.instances, 'test instance')}"
     lines = [
         "Valid rate on the test set at the end; minus: points, paired by seed and instance. [95 % intervals],"
