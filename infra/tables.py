@@ -151,8 +151,7 @@ def strata_of_arms(results: ComparisonResults) -> pd.DataFrame:
     """Return the valid rate on the test set at the end: a row for each stratum, a column for each arm."""
     finished = [arm for arm in results.arms if arm.strata]
     rows = [[word, *(arm.strata.get(name) for arm in finished)] for name, word in results.strata.items()]
-    words = [results.strata.get(arm.frontier or "", "none") for arm in finished]
-    return frame(["stratum", *(arm.label for arm in finished)], [*rows, ["frontier stratum", *words]])
+    return frame(["stratum", *(arm.label for arm in finished)], rows)
 
 
 def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from engineer.engineers.registry import engineer_label
 from envgen.errors import EnvwrightError
 from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
-from infra.comparison.results import FRONTIER, ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
+from infra.comparison.results import ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
 from infra.comparison.spec import ComparisonSpec
 from infra.comparison.speed import speed
 from infra.results import Made, StageResult
@@ -155,7 +155,6 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _
     test = of_seeds[0].test.strata
     ends = np.stack([run.test.outcomes["valid"][run.final] for run in of_seeds])
     strata = {name: rate(ends[:, test == name]) for name in figures.strata}
-    reached = [name for name in figures.strata if strata[name].value >= FRONTIER]
     curve = np.stack([run.test.outcomes["valid"][run.in_force] for run in of_seeds], axis=1)
     stages = [stage for run in of_seeds for stage in run.results.stages]
     both = [(run, base[seed]) for seed, run in runs.items() if seed in base]
@@ -167,7 +166,6 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _
         seeds=tuple(runs),
         rates=rates,
         strata=strata,
-        frontier=reached[-1] if reached else None,
         curve=tuple(rate(part, test) for part in curve),
         tokens=tuple(np.mean([run.tokens for run in of_seeds], axis=0)),
         shares=_shares(of_seeds),

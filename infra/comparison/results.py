@@ -17,8 +17,6 @@ least one valid answer of 8. `hardest`: the valid rate there in the hardest quar
 mean valid rate on the test set over the generated tokens that all compared runs have. `validation`: the valid
 rate on the validation set, which engineers and gate have seen."""
 RESULTS_FILE = "comparison_results.json"
-FRONTIER = 0.25
-"""Valid rate that makes a stratum reached: the frontier stratum is the hardest one that has it."""
 
 
 class ChildResult(Frozen):
@@ -76,8 +74,6 @@ class ArmResult(Frozen):
     rates: dict[Figure, Rate] = {}
     strata: dict[str, Rate] = {}
     """Stratum -> valid rate on the test set at the end."""
-    frontier: str | None = None
-    """The hardest stratum with at least a quarter valid; None if none has."""
     curve: tuple[Rate, ...] = ()
     """Valid rate on the test set: of the base policy, then of the policy in force after each stage."""
     tokens: tuple[float, ...] = ()

@@ -82,7 +82,6 @@ def test_figures_are_means_over_the_finished_seeds_on_the_test_set(results: Comp
     assert set(results.strata) == {"3", "4"}
     assert results.hardest == tuple(results.strata)[-1:]
     assert checkpoint.rates["hardest"].value == pytest.approx(0.7)
-    assert checkpoint.frontier == results.hardest[0]
 
 
 def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(results, page):
