@@ -51,6 +51,11 @@ class Finished:
         return self.in_force[-1]
 
     @property
+    def curve(self) -> np.ndarray:
+        """Valid rates on the test set of these policies, of shape (evaluations, instances)."""
+        return self.test.outcomes["valid"][self.in_force]
+
+    @property
     def tokens(self) -> np.ndarray:
         """Generated training tokens up to each evaluation, of shape (evaluations,)."""
         spent = [stage.training.completion_tokens for stage in self.results.stages]

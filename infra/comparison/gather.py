@@ -1,7 +1,7 @@
 """What the curricula of a comparison left on disk, summed up."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,15 @@ from infra.comparison.finished import Finished, read_finished
 from infra.comparison.results import ArmResult, ChildResult, ComparisonResults, Figure, Pair, Spent
 from infra.comparison.spec import ComparisonSpec
 from infra.comparison.speed import speed
+from infra.config.preset import Preset
 from infra.results import Made, StageResult
 from policy.chat.contract import token_sum
 
 Runs = Mapping[int, Finished]
 """Seed -> the curriculum of an arm."""
+Figures = Mapping[Figure, pd.DataFrame]
+"""Values from 0 to 1: a row for each arm and seed, a column for each instance, labelled by its stratum.
+Labels repeat, so that differences need arrays."""
 
 
 def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -> ComparisonResults:
@@ -40,13 +44,14 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
             runs[child.arm][seed] = run
         elif reason and state == "waiting":
             state = "failed"
-        valid = float(run.test.outcomes["valid"][run.final].mean()) if run else None
+        valid = float(run.curve[-1].mean()) if run else None
         children.append(ChildResult(arm=child.arm, seed=seed, state=state, valid=valid, reason=reason))
-    complete = [run for of_arm in runs.values() for run in of_arm.values()]
-    strata = _by_difficulty(complete, space.names)
-    figures = _Figures(complete, strata, bool(space.best), spec.base.evaluation.samples)
+    complete = {(arm, seed): run for arm, of_arm in runs.items() for seed, run in of_arm.items()}
+    strata = _by_difficulty([*complete.values()], space.names)
+    hardest = strata[-math.ceil(len(strata) / 4) :] if strata else ()
+    figures = _figures(complete, hardest, spec.base) if complete else {}
     base = runs[file.baseline_arms[0]] if file.baseline_arms else {}
-    pairs = [pair for names in spec.pairs if (pair := figures.pair(*names, runs))]
+    pairs = [_pair(*pair, figures) for pair in spec.pairs if runs[pair[0]].keys() & runs[pair[1]].keys()]
     budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
     arms = []
     for label, arm in file.arms.items():
@@ -60,7 +65,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         instances=len(first.test.ids) if first else 0,
         best=space.best,
         strata={name: space.label(name) for name in strata},
-        hardest=figures.hardest,
+        hardest=hardest,
         seeds=file.seeds,
         baselines=file.baseline_arms,
         primary=file.primary,
@@ -69,7 +74,7 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
         children=tuple(children),
         pairs=tuple(_adjusted(pairs, spec)),
         shared=_written({**file.set, **{f"budget.{name}": value for name, value in budget.items()}}),
-        made=Made.together(run.results.made for run in complete),
+        made=Made.together(run.results.made for run in complete.values()),
     )
 
 
@@ -80,55 +85,54 @@ def _written(settings: Mapping[str, Any]) -> dict[str, str]:
 def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str, ...]:
     """Return the strata of the test set by the valid rate of the base policy, the highest first."""
     solved = {
-        name: np.mean([run.test.outcomes["valid"][0][run.test.strata == name] for run in runs])
+        name: np.mean([run.curve[0][run.test.strata == name] for run in runs])
         for name in names
         if runs and name in runs[0].test.strata
     }
     return tuple(sorted(solved, key=lambda name: -solved[name]))
 
 
-class _Figures:
-    """The figures of runs that are compared, as values from 0 to 1 of the instances."""
+def _figures(runs: Mapping[tuple[str, int], Finished], hardest: Sequence[str], base: Preset) -> Figures:
+    """Return the figures of these runs; `hardest`: the hardest quarter of the strata."""
 
-    def __init__(self, runs: Sequence[Finished], strata: tuple[str, ...], best: bool, samples: int) -> None:
-        self.strata, self.hardest = strata, strata[-math.ceil(len(strata) / 4) :] if strata else ()
-        self._horizon = min((run.tokens[-1] for run in runs), default=0.0)
-        """Generated tokens that all runs have."""
-        self.names: list[Figure] = ["valid", *(["optimal"] if best else [])]
-        self.names += [*([f"pass@{samples}"] if samples > 1 else []), "hardest"]
-        self.names += ["area"] if self._horizon else []
-        self.names += ["validation"]
+    def frame(rows: Iterable[np.ndarray], strata: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame(np.stack([*rows]), pd.MultiIndex.from_tuples(runs), strata)
 
-    def values(self, run: Finished, figure: Figure) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values of a figure and the strata of the instances, both of shape (instances,)."""
-        judged = run.validation if figure == "validation" else run.test
-        valid, strata = judged.outcomes["valid"], judged.strata
-        if figure == "area":
-            return self._weights(run) @ valid[run.in_force], strata
-        if figure == "hardest":
-            there = np.isin(strata, self.hardest)
-            return valid[run.final][there], strata[there]
-        name = figure.partition("@")[0]
-        return judged.outcomes[name if name in ("optimal", "pass") else "valid"][run.final], strata
+    each, samples = runs.values(), base.evaluation.samples
+    horizon = min(run.tokens[-1] for run in each)  # generated tokens that all runs have
+    test, validation = next((run.test.strata, run.validation.strata) for run in each)
+    valid, optimal, solved = (
+        frame((run.test.outcomes[name][run.final] for run in each), test)
+        for name in ("valid", "optimal", "pass")
+    )
+    return {
+        "valid": valid,
+        **({"optimal": optimal} if base.space.best else {}),
+        **({f"pass@{samples}": solved} if samples > 1 else {}),
+        "hardest": valid.loc[:, np.isin(test, hardest)],
+        **({"area": frame((_area(run, horizon) for run in each), test)} if horizon else {}),
+        "validation": frame((run.validation.outcomes["valid"][run.final] for run in each), validation),
+    }
 
-    def _weights(self, run: Finished) -> np.ndarray:
-        """Return the weights of evaluations in the mean of a curve over the tokens that all runs have."""
-        tokens, horizon = run.tokens, self._horizon
-        places = np.unique([*tokens[tokens < horizon], horizon])
-        heights = [np.interp(places, tokens, unit) for unit in np.eye(len(tokens))]
-        return np.asarray(np.trapezoid(heights, places) / horizon)
 
-    def pair(self, arm: str, minus: str, runs: Mapping[str, Runs]) -> Pair | None:
-        """Return the differences of an arm to another one; None if they have no seed in common."""
-        seeds = tuple(seed for seed in runs[arm] if seed in runs[minus])
-        if not seeds:
-            return None
-        differences = {}
-        for name in self.names:
-            both = [[self.values(runs[label][seed], name) for seed in seeds] for label in (arm, minus)]
-            mine, other = (np.stack([values for values, _ in part]) for part in both)
-            differences[name] = difference(mine - other, both[0][0][1])
-        return Pair(arm=arm, minus=minus, seeds=seeds, differences=differences)
+def _area(run: Finished, horizon: float) -> np.ndarray:
+    """Return the mean valid rate of each instance over the generated tokens up to `horizon`."""
+    places = np.unique([*run.tokens[run.tokens < horizon], horizon])
+    heights = [np.interp(places, run.tokens, unit) for unit in np.eye(len(run.tokens))]
+    return np.asarray(np.trapezoid(heights, places) / horizon) @ run.curve
+
+
+def _pair(arm: str, minus: str, figures: Figures) -> Pair:
+    """Return the differences of an arm to another one over the seeds of both."""
+    mine, other = (figures["valid"].loc[label].index for label in (arm, minus))
+    seeds = [seed for seed in mine if seed in other]
+    differences = {
+        name: difference(
+            values.loc[arm].loc[seeds].to_numpy() - values.loc[minus].loc[seeds].to_numpy(), values.columns
+        )
+        for name, values in figures.items()
+    }
+    return Pair(arm=arm, minus=minus, seeds=tuple(seeds), differences=differences)
 
 
 def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
@@ -143,19 +147,13 @@ def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
     return [pair.model_copy(update={"adjusted": adjusted[names]}) for names, pair in by_names.items()]
 
 
-def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _Figures) -> ArmResult:
+def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: Figures) -> ArmResult:
     """Return the figures of an arm over its seeds; `base` are the runs of the first baseline."""
     if not runs:
         return ArmResult(label=label, changes=changes)
-    of_seeds = list(runs.values())
-    rates = {}
-    for name in figures.names:
-        values = [figures.values(run, name) for run in of_seeds]
-        rates[name] = rate(np.stack([row for row, _ in values]), values[0][1])
-    test = of_seeds[0].test.strata
-    ends = np.stack([run.test.outcomes["valid"][run.final] for run in of_seeds])
-    strata = {name: rate(ends[:, test == name]) for name in figures.strata}
-    curve = np.stack([run.test.outcomes["valid"][run.in_force] for run in of_seeds], axis=1)
+    of_seeds, valid = list(runs.values()), figures["valid"].loc[label]
+    test = valid.columns
+    curve = np.stack([run.curve for run in of_seeds], axis=1)
     stages = [stage for run in of_seeds for stage in run.results.stages]
     both = [(run, base[seed]) for seed, run in runs.items() if seed in base]
     # The last stage proposes a config that nothing is trained on.
@@ -164,8 +162,8 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: _
         label=label,
         changes=changes,
         seeds=tuple(runs),
-        rates=rates,
-        strata=strata,
+        rates={name: rate(part.loc[label], part.columns) for name, part in figures.items()},
+        strata={name: rate(valid.loc[:, test == name]) for name in test.unique()},
         curve=tuple(rate(part, test) for part in curve),
         tokens=tuple(np.mean([run.tokens for run in of_seeds], axis=0)),
         shares=_shares(of_seeds),

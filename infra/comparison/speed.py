@@ -32,8 +32,8 @@ class Speed(Frozen):
 
 def speed(arm: Sequence[Finished], base: Sequence[Finished]) -> Speed:
     """Return how soon an arm gets where a baseline ends, over runs of the same seeds in the same order."""
-    curves = np.array([run.test.outcomes["valid"][run.in_force].mean(axis=1) for run in arm])
-    ends = np.array([run.test.outcomes["valid"][run.final].mean() for run in base])
+    curves = np.array([run.curve.mean(axis=1) for run in arm])
+    ends = np.array([run.curve[-1].mean() for run in base])
     tokens, spent = np.array([run.tokens for run in arm]), np.array([run.tokens[-1] for run in base])
     every = np.arange(len(ends))
     drawn = np.random.default_rng(0).integers(len(ends), size=(RESAMPLES, len(ends)))

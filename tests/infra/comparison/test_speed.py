@@ -12,9 +12,7 @@ from infra.comparison.speed import speed
 def run(rates: list[float], tokens: list[float]) -> Any:
     """Return a run with these rates, on ten instances, and tokens so far, by evaluation."""
     valid = np.array([np.arange(10) < 10 * rate for rate in rates], float)
-    numbers = [*range(len(rates))]
-    test = SimpleNamespace(outcomes={"valid": valid})
-    return SimpleNamespace(test=test, in_force=numbers, final=numbers[-1], tokens=np.array(tokens))
+    return SimpleNamespace(curve=valid, tokens=np.array(tokens))
 
 
 FIXED = run([0.2, 0.4, 0.6], [0, 100, 200])
