@@ -115,7 +115,7 @@ def arms(results: ComparisonResults, figure: Figure) -> pd.DataFrame:
     whole = {seed for arm in results.arms for seed in arm.seeds}
     against, rows = results.differences(figure), []
     for arm in results.arms:
-        seeds = f"{len(arm.seeds)} of {len(results.seeds)}{'!' if arm.label in troubled else ''}"
+        seeds = f"{len(arm.seeds)} of {len(results.file.seeds)}{'!' if arm.label in troubled else ''}"
         if arm.seeds and {*arm.seeds} != whole:
             seeds += f" (only {listed(list(map(str, arm.seeds)))})"
         paired = [{*pair.seeds} for pair in results.pairs if pair.arm == arm.label and pair.minus in against]
@@ -143,7 +143,7 @@ def costs(results: ComparisonResults) -> pd.DataFrame:
         rows.append([arm.label, designs(arm), *(numbers or [None] * 6), arm.speed and str(arm.speed)])
     columns = ["training tokens", "training time", "engineer tokens", "engineer time"]
     columns += ["groups without signal", "stages undone"]
-    columns += [f"tokens to match {base}" for base in results.baselines[:1]]
+    columns += [f"tokens to match {base}" for base in results.file.baseline_arms[:1]]
     return frame(["arm", "designs used", *columns], [row[: len(columns) + 2] for row in rows])
 
 
@@ -166,7 +166,7 @@ def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:
 
 def pairs(results: ComparisonResults) -> pd.DataFrame:
     """Return the differences of arms that are no baseline to each other in valid rate on the test set."""
-    others = [pair for pair in results.pairs if pair.minus not in results.baselines]
+    others = [pair for pair in results.pairs if pair.minus not in results.file.baseline_arms]
     rows = [[pair.arm, pair.minus, len(pair.seeds), pair.differences["valid"]] for pair in others]
     return frame(["arm", "minus", "seeds", "difference, points"], rows)
 

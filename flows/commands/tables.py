@@ -39,7 +39,7 @@ def comparison_table(results: ComparisonResults) -> Table:
     ]
     headings = list(frame.columns.to_series().replace({"valid": "valid %", "designs used": "designs"}))
     rows = frame.map(lambda cell: cell if isinstance(cell, str) else narrow(cell) or "-").to_numpy().tolist()
-    table = number_table(headings, f"{results.comparison}: {size}", "\n".join(lines), rows)
+    table = number_table(headings, f"{results.file.name}: {size}", "\n".join(lines), rows)
     table.caption_justify = "left"
     return table
 

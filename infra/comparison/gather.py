@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,34 +51,21 @@ def gather(directory: Path, spec: ComparisonSpec, failures: Mapping[str, str]) -
     figures = _figures(complete, hardest, spec.base) if complete else {}
     base = runs[file.baseline_arms[0]] if file.baseline_arms else {}
     pairs = [_pair(*pair, figures) for pair in spec.pairs if runs[pair[0]].keys() & runs[pair[1]].keys()]
-    budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
-    arms = []
-    for label, arm in file.arms.items():
-        engineer = spec.presets[label].engineer
-        changes = {"engineer": engineer_label(engineer.name, engineer.context), **arm.set}
-        arms.append(_arm(label, _written(changes), runs[label], base, figures))
+    arms = (_arm(label, spec.presets[label], of_arm, base, figures) for label, of_arm in runs.items())
     return ComparisonResults(
-        comparison=spec.name,
+        file=file,
         preset=spec.base.name,
         stages=spec.base.stages,
         instances=len(first.test.ids) if first else 0,
         best=space.best,
         strata={name: space.label(name) for name in strata},
         hardest=hardest,
-        seeds=file.seeds,
-        baselines=file.baseline_arms,
-        primary=file.primary,
         registrations=spec.registrations,
         arms=tuple(arms),
         children=tuple(children),
         pairs=tuple(_adjusted(pairs, spec)),
-        shared=_written({**file.set, **{f"budget.{name}": value for name, value in budget.items()}}),
         made=Made.together(run.results.made for run in complete.values()),
     )
-
-
-def _written(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in settings.items()}
 
 
 def _by_difficulty(runs: Sequence[Finished], names: Sequence[str]) -> tuple[str, ...]:
@@ -147,10 +133,11 @@ def _adjusted(pairs: Sequence[Pair], spec: ComparisonSpec) -> list[Pair]:
     return [pair.model_copy(update={"adjusted": adjusted[names]}) for names, pair in by_names.items()]
 
 
-def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: Figures) -> ArmResult:
+def _arm(label: str, preset: Preset, runs: Runs, base: Runs, figures: Figures) -> ArmResult:
     """Return the figures of an arm over its seeds; `base` are the runs of the first baseline."""
+    engineer = engineer_label(preset.engineer.name, preset.engineer.context)
     if not runs:
-        return ArmResult(label=label, changes=changes)
+        return ArmResult(label=label, engineer=engineer)
     of_seeds, valid = list(runs.values()), figures["valid"].loc[label]
     test = valid.columns
     curve = np.stack([run.curve for run in of_seeds], axis=1)
@@ -160,7 +147,7 @@ def _arm(label: str, changes: dict[str, str], runs: Runs, base: Runs, figures: F
     designed = [stage for run in of_seeds for stage in run.results.stages[:-1] if not stage.overruled]
     return ArmResult(
         label=label,
-        changes=changes,
+        engineer=engineer,
         seeds=tuple(runs),
         rates={name: rate(part.loc[label], part.columns) for name, part in figures.items()},
         strata={name: rate(valid.loc[:, test == name]) for name in test.unique()},

@@ -37,10 +37,10 @@ def write_page(directory: Path, results: ComparisonResults) -> Path:
 def _facts(results: ComparisonResults) -> dict[str, str]:
     first = next(iter(results.registrations), None)
     return {
-        "Comparison": results.comparison,
+        "Comparison": results.file.name,
         "Preset": results.preset,
         "Stages": str(results.stages),
-        "Seeds": ", ".join(map(str, results.seeds)),
+        "Seeds": ", ".join(map(str, results.file.seeds)),
         "Stage 0": "one of each seed, shared by arms that train it alike",
         "Test set": count(results.instances, "instance"),
         **({"Registered": first.at.replace("T", " ").replace("+00:00", " UTC")} if first else {}),

@@ -7,7 +7,7 @@ from typing import Literal
 from envgen.estimates import Difference, Rate
 from envgen.files import read_model
 from envgen.frozen import Frozen
-from infra.comparison.file import Registration
+from infra.comparison.file import ComparisonFile, Registration
 from infra.comparison.speed import Speed
 from infra.results import Made
 
@@ -67,8 +67,7 @@ class ArmResult(Frozen):
     """One arm over the seeds that finished."""
 
     label: str
-    changes: dict[str, str] = {}
-    """Its engineer, and what else it changes in the preset, by dotted field."""
+    engineer: str
     seeds: tuple[int, ...] = ()
     """Seeds that finished; all figures are over them."""
     rates: dict[Figure, Rate] = {}
@@ -96,8 +95,9 @@ class ArmResult(Frozen):
 class ComparisonResults(Frozen):
     """All that a comparison has shown so far."""
 
-    comparison: str
+    file: ComparisonFile
     preset: str
+    """Name of the preset."""
     stages: int
     instances: int
     """Of the test set."""
@@ -105,13 +105,8 @@ class ComparisonResults(Frozen):
     """The environment's word for optimal answers; None if all valid ones are equal."""
     strata: dict[str, str]
     """Stratum -> its name in words, the easiest for the base policy first."""
-    shared: dict[str, str] = {}
-    """What all arms change in the preset, and the budget."""
     hardest: tuple[str, ...] = ()
     """The hardest quarter of them."""
-    seeds: tuple[int, ...]
-    baselines: tuple[str, ...]
-    primary: str = ""
     registrations: tuple[Registration, ...] = ()
     arms: tuple[ArmResult, ...]
     children: tuple[ChildResult, ...]
@@ -125,7 +120,7 @@ class ComparisonResults(Frozen):
         pairs = [pair for pair in self.pairs if figure in pair.differences]
         effects = {
             base: {pair.arm: pair.differences[figure] for pair in pairs if pair.minus == base}
-            for base in self.baselines
+            for base in self.file.baseline_arms
         }
         return {base: of_base for base, of_base in effects.items() if of_base}
 
