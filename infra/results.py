@@ -111,11 +111,7 @@ class StageResult(Frozen):
     """Wall time per step of the stage."""
     tokens: dict[str, int | None] = {}
     """Tokens that the stage generated, by purpose, and tokens of the engineer's requests; None if unknown."""
-    finished: str = ""
-    """Time at which the stage was complete, UTC, ISO 8601."""
-    code: str = ""
-    """Version of envwright, with the commit of a checkout."""
-    machine: str = ""
+    made: Made = Made()
 
     @property
     def overruled(self) -> bool:
@@ -127,17 +123,6 @@ class StageResult(Frozen):
         """Whether the next stage trains on what the engineer proposed, perhaps edited by a person."""
         approved = self.decision is None or self.decision.decision == "approve"
         return self.proposal.fallback is None and approved
-
-    @property
-    def made(self) -> Made:
-        """Expense of its steps."""
-        return Made(
-            finished=self.finished,
-            seconds=sum(self.seconds.values()),
-            tokens=sum(filter(None, self.tokens.values())),
-            code=(self.code,) if self.code else (),
-            machines=(self.machine,) if self.machine else (),
-        )
 
 
 class Part(NamedTuple):
@@ -162,10 +147,8 @@ class CurriculumResults(Frozen):
     """The base policy on the validation set, before any training."""
     test_start: Breakdown | None = None
     """The base policy on the test set; None without one."""
-    start_seconds: float = 0.0
-    """Wall time of its evaluation."""
-    start_tokens: int = 0
-    """Tokens of its completions."""
+    start_made: Made = Made()
+    """Expense of its evaluation."""
     stages: tuple[StageResult, ...]
 
     @property
@@ -176,8 +159,7 @@ class CurriculumResults(Frozen):
     @property
     def made(self) -> Made:
         """Expense of all steps, the evaluation of the base policy included."""
-        start = Made(seconds=self.start_seconds, tokens=self.start_tokens)
-        return Made.together([start, *(stage.made for stage in self.stages)])
+        return Made.together([self.start_made, *(stage.made for stage in self.stages)])
 
     @property
     def final_stage(self) -> int:

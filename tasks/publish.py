@@ -10,7 +10,7 @@ from engineer.spec import short_name
 from envgen.errors import RunDirectoryError
 from infra.config.settings import run_name
 from infra.config.versions import code_version, library_versions, machine
-from infra.results import CurriculumResults, StageResult, TrainingSummary
+from infra.results import CurriculumResults, Made, StageResult, TrainingSummary
 from infra.runs import files
 from infra.runs.files import File
 from infra.runs.run import Run
@@ -90,8 +90,10 @@ def results_with(run: Run, number: int) -> CurriculumResults:
         seed=preset.seed,
         start=run.read(files.BREAKDOWN, BASE_POLICY),
         test_start=run.test_breakdown(BASE_POLICY),
-        start_seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
-        start_tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
+        start_made=Made(
+            seconds=sum(record.seconds for record in read_records(run.folder(BASE_POLICY))),
+            tokens=sum(_tokens(run, file, BASE_POLICY) for file in _answers(run).values()),
+        ),
         stages=tuple(_stage_result(run, stage) for stage in range(number + 1)),
     )
 
@@ -106,7 +108,8 @@ def _tokens(run: Run, file: File[Any], stage: int) -> int:
 
 
 def _stage_result(run: Run, stage: int) -> StageResult:
-    made, rollouts = run.read(files.MANIFEST, stage), run.read(files.ROLLOUTS, stage)
+    manifest, rollouts = run.read(files.MANIFEST, stage), run.read(files.ROLLOUTS, stage)
+    seconds, tokens = manifest["seconds"], manifest.get("tokens", {})
     samples = run.preset.evaluation.samples
     valid, optimal = gains(run.read(files.ROLLOUTS, BASE_POLICY), rollouts, samples)
     designed = gains(run.read(files.ROLLOUTS, 0), rollouts, samples) if stage else (None, None)
@@ -123,11 +126,15 @@ def _stage_result(run: Run, stage: int) -> StageResult:
         gate=run.read(files.GATE, stage),
         proposal=run.read(files.PROPOSAL, stage),
         decision=run.decision(stage),
-        seconds=made["seconds"],
-        tokens=made.get("tokens", {}),
-        finished=made.get("finished", ""),
-        code=made.get("code", ""),
-        machine=made.get("machine", ""),
+        seconds=seconds,
+        tokens=tokens,
+        made=Made(
+            finished=manifest.get("finished", ""),
+            seconds=sum(seconds.values()),
+            tokens=sum(filter(None, tokens.values())),
+            code=tuple(filter(None, [manifest.get("code")])),
+            machines=tuple(filter(None, [manifest.get("machine")])),
+        ),
     )
 
 
