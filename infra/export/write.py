@@ -6,7 +6,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pyarrow as pa
 
 import envgen
@@ -16,6 +15,7 @@ from envgen.errors import ConfigError, RunDirectoryError
 from envgen.files import canonical_json, move_directory, write_json, write_text
 from envgen.rows import instance_row
 from infra.config.versions import code_version
+from infra.report import page
 from infra.runs.files import CONFIG, TRAIN_DATA, VALIDATION
 from infra.runs.run import Run
 
@@ -113,11 +113,5 @@ def _write_package(
 
 def _render(path: Path, **values: Any) -> None:
     """Write a file from the template of its name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    write_text(path, environment.get_template(f"{path.name}.j2").render(values))
+    templates = page.environment(Path(__file__).parent)
+    write_text(path, templates.get_template(f"{path.name}.j2").render(values))

@@ -76,10 +76,10 @@ def write_report(run: Path) -> Path:
 
 
 def environment(*folders: Path) -> jinja2.Environment:
-    """Return the templates and filters of pages; templates in `folders` are found first."""
+    """Return templates and filters; templates in `folders` are found first. All but texts escape HTML."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(disabled_extensions=["md.j2", "toml.j2", "py.j2"], default=True),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
