@@ -103,7 +103,7 @@ $(RUN): pyproject.toml constraints.txt
 
 # The solver, compiled for this machine.
 $(SOLVER): $(RUN)
-	$(BIN)/python -c 'from envgen.mapf.solver import columns, solve; solve.solve_boards(columns.pack([]))'
+	$(BIN)/python -c 'import numpy; from envgen.mapf.solver import columns, solve; none = numpy.zeros((0, 2), int); solve.solve_boards(columns.pack_cells(3, none, none, none))'
 	touch $(SOLVER)
 
 $(DEV): $(RUN)
