@@ -1,7 +1,7 @@
 """`make pictures`: the pictures of README.md and the docs, from real runs in a real browser.
 
 Its runs are in build/pictures, where a second call finds what is done. Two hours on two cores, nearly all for
-bench/random-starts.yaml.
+bench/random-starts-capped.yaml.
 """
 
 import io
@@ -74,7 +74,7 @@ def _frame(page: Page, top: float) -> Image.Image:
 def comparison(opened: Browser) -> None:
     """docs/comparison.png and differences.png: learning curves and differences from random starts."""
     page = new_page(opened, 1000, 700)
-    page.goto((RUNS / "random-starts" / "comparison.html").as_uri())
+    page.goto((RUNS / "random-starts-capped" / "comparison.html").as_uri())
     page.locator("#curves .card").screenshot(path=DOCS / "comparison.png")
     page.locator(".card.differences").screenshot(path=DOCS / "differences.png")
 
@@ -106,7 +106,7 @@ def main() -> None:
     envwright("run", "tiny")
     envwright("report", DEMO)
     envwright(*COMPARISON)
-    envwright("compare", str(ROOT / "bench" / "random-starts.yaml"), "--jobs", "2")
+    envwright("compare", str(ROOT / "bench" / "random-starts-capped.yaml"), "--jobs", "2")
     with browser() as opened:
         report(opened)
         comparison(opened)
