@@ -1,5 +1,6 @@
 """Close a stage: manifest, results and report."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,10 +34,14 @@ def write_manifest(run: Run, stage: int) -> None:
 
 @task(**task_options("results"))
 def publish(run: Run, stage: int) -> CurriculumResults:
-    """Write results and report of the stages up to a complete one, from their directories."""
+    """Write results and report of the stages up to a complete one, from their directories; what is published
+    stays."""
+    results = results_with(run, stage)
+    with suppress(RunDirectoryError):
+        if run.has(files.REPORT) and run.read(files.RESULTS) == results:
+            return results
     from infra.report.page import write_report  # what draws is loaded once there is something to draw
 
-    results = results_with(run, stage)
     run.write(files.RESULTS, results)
     try:
         write_report(run.directory)
