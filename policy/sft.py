@@ -18,7 +18,7 @@ from policy.chat.transformers_model import TransformersModel, load
 from policy.child import PROBLEM, tell
 from policy.evaluation import evaluate
 from policy.grpo.saving import StageWatch, merge_adapter
-from policy.grpo.train_spec import TrainingSettings, last_checkpoint
+from policy.grpo.train_spec import last_checkpoint
 from policy.rollouts import breakdown_of
 from policy.warm_start import RATES, Rates, Taught, WarmStartSpec, evaluation_instances, examples
 
@@ -43,7 +43,7 @@ def warm_start(spec: WarmStartSpec) -> None:
         args=_arguments(spec),
         train_dataset=Dataset.from_list(encoded(examples(spec), tokenizer, end)),
         processing_class=tokenizer,
-        callbacks=[StageWatch(TrainingSettings())],
+        callbacks=[StageWatch()],
         peft_config=None if recipe.lora is None else LoraConfig(task_type="CAUSAL_LM", **recipe.lora),
     )
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)

@@ -34,11 +34,9 @@ Scored = list[tuple[list[int], list[float]]]
 class StageWatch(TrainerCallback):
     """Print `progress {json}` with step, steps, the numbers that the trainer logs, also by stratum, and the
     steps, tokens and seconds of this process. FloatingPointError before a step is saved whose loss or
-    gradient norm is not finite, but for gradients in fp16, whose scaler skips the step. End training when the
-    stage has generated its tokens, or taken its time."""
+    gradient norm is not finite, but for gradients in fp16, whose scaler skips the step."""
 
-    def __init__(self, settings: TrainingSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._started, self._first_step, self._first_tokens = time.monotonic(), 0, 0.0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
@@ -61,19 +59,28 @@ class StageWatch(TrainerCallback):
         for name in ("loss",) if args.fp16 else ("loss", "grad_norm"):
             if not isfinite(value := logs.get(name, 0.0)):
                 raise FloatingPointError(f"{name} is {value} in step {state.global_step}")
-        # What a process before this one has logged counts too.
-        tokens, seconds = (
-            sum(entry.get(key, 0) for entry in state.log_history)
-            for key in ("completion_tokens", "step_time")
-        )
-        if _agreed(self._settings.is_spent(tokens, seconds)):
-            control.should_training_stop = True
 
     def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Called by the trainer once this process has written its part."""
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+
+
+class Budget(TrainerCallback):
+    """End training when a stage has generated its tokens, or taken its time."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        self._settings = settings
+
+    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Called by the trainer at every log entry; what a process before this one has logged counts too."""
+        tokens, seconds = (
+            sum(entry.get(name, 0) for entry in state.log_history)
+            for name in ("completion_tokens", "step_time")
+        )
+        if _agreed(self._settings.is_spent(tokens, seconds)):
+            control.should_training_stop = True
 
 
 class SaveByTime(TrainerCallback):

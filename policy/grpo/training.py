@@ -32,7 +32,7 @@ from policy.grpo.check import grpo_arguments
 from policy.grpo.launch import divergence_advice, memory_advice
 from policy.grpo.optimizer import CarryOptimizer
 from policy.grpo.rewards import reward_functions
-from policy.grpo.saving import StageWatch, save
+from policy.grpo.saving import Budget, StageWatch, save
 from policy.grpo.train_log import SERIES, TRAIN_LOG_SCHEMA
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainSpec, last_checkpoint, note_resume
 from policy.grpo.trainer import Trainer
@@ -66,7 +66,7 @@ def train(spec: TrainSpec) -> None:
         resume=resume,
         settings=spec.training,
         processing_class=tokenizer,
-        callbacks=[StageWatch(spec.training), *carry],
+        callbacks=[StageWatch(), Budget(spec.training), *carry],
         peft_config=None if lora is None else LoraConfig(task_type="CAUSAL_LM", **lora),
     )
     if trainer.accelerator.is_main_process:

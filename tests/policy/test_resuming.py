@@ -162,7 +162,7 @@ def test_loss_and_gradient_have_to_be_finite(logs: dict, fp16: bool, stops: bool
 
     arguments = SimpleNamespace(fp16=fp16), TrainerState(global_step=7), TrainerControl()
     with pytest.raises(FloatingPointError, match="in step 7") if stops else nullcontext():
-        StageWatch(TrainingSettings()).on_log(*arguments, logs=logs)
+        StageWatch().on_log(*arguments, logs=logs)
 
 
 def test_a_checkpoint_is_saved_by_the_clock_once_all_answers_were_trained_on(monkeypatch: pytest.MonkeyPatch):

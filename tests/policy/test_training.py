@@ -123,14 +123,14 @@ def test_a_stage_ends_with_the_step_that_spends_its_tokens_or_seconds(settings: 
     from transformers import TrainerControl, TrainerState
     from trl import GRPOConfig
 
-    from policy.grpo.saving import StageWatch
+    from policy.grpo.saving import Budget
 
     arguments = GRPOConfig(
         per_device_train_batch_size=4, gradient_accumulation_steps=2, report_to=[], bf16=False
     )
-    watch, state, stopped = StageWatch(TrainingSettings.model_validate(settings)), TrainerState(), None
+    budget, state, stopped = Budget(TrainingSettings.model_validate(settings)), TrainerState(), None
     for step in (1, 2, 3, 4):  # 8 answers of 10 tokens each, in two seconds
         state.log_history.append({"step": step, "completion_tokens": 80, "step_time": 2.0})
-        watch.on_log(arguments, state, control := TrainerControl())
+        budget.on_log(arguments, state, control := TrainerControl())
         stopped = stopped or (step if control.should_training_stop else None)
     assert stopped == ends
