@@ -44,6 +44,7 @@ LEFT_OUT = {
     "envwright profile ./reversed.yaml": "verifiers is installed apart",
     "envwright compare ./reversed.yaml": "verifiers is installed apart",
     "envwright engineers bench --engineer bench/": "asks a file of the checkout",
+    "envwright engineers bench --engineer openai": "needs an endpoint",
     "envwright run micro --engineer openai": "needs an endpoint",
     "CUDA_VISIBLE_DEVICES=": GPU,
     "hf download": NETWORK,
