@@ -151,7 +151,7 @@ def _stages(run: Run) -> CurriculumResults:
     if done:
         from infra.mlflow_log import is_logged
 
-        # An earlier call may have been cut off before.
+        # An earlier call may have ended before it published or recorded them.
         results = publish(run, done - 1)
         if not is_logged(run.directory):
             record_stages(run, done - 1)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
@@ -33,7 +33,7 @@ from policy.chat.engine_config import EngineConfig
 from policy.checkpoints import check_model, resolve_model
 
 if TYPE_CHECKING:
-    from engineer.bench.play import BenchResults
+    from engineer.bench.play import BenchResults, Played
 
 BARE = "options.floor=0,options.reversion=0,options.alarm=false"
 RULES = (
@@ -105,11 +105,10 @@ def bench(
 
     Example: `envwright engineers bench --engineer frontier --engineer random`
     """
-    from engineer.bench.play import STAGES, BenchResults, Played, look_ahead, play, scored
+    from engineer.bench.play import STAGES, BenchResults, look_ahead, play, scored
     from engineer.bench.worlds import TRAPS
     from infra.report.bench import write_page
 
-    errors = Console(stderr=True)
     folder = output or Settings().runs / "benchmarks" / "engineers"
     worlds = [(trap, draw) for trap in TRAPS for draw in range(draws)]
     specs = {text.replace("options.", ""): _spec(text, set_ or ()) for text in engineer or RULES}
@@ -120,16 +119,8 @@ def bench(
     with _chat(model, folder) as chat:
         for name, spec in specs.items():
             answers = folder / "answers" / f"{re.sub(r'[^A-Za-z0-9.,=_-]', '-', name)}.jsonl"
-            answers.unlink(missing_ok=True)
             say(f"{name}: {len(worlds)} worlds")
-            at_a_time = jobs if isinstance(load(spec), Endpoint) else 1
-
-            def game(world: tuple[str, int], spec: EngineerSpec = spec, answers: Path = answers) -> Played:
-                return play(*world, spec, chat, partial(_keep, answers, world))
-
-            with ThreadPoolExecutor(at_a_time) as pool:
-                played = track(pool.map(game, worlds), name, len(worlds), console=errors, transient=True)
-                games[name] = list(played)
+            games[name] = _games(worlds, spec, chat, answers, jobs)
     scores = [scored(name, played, fixed, best) for name, played in games.items()]
     ranked = sorted(scores, key=lambda score: -score.overall.value)
     results = BenchResults(draws=draws, stages=STAGES, price=price, engineers=tuple(ranked))
@@ -174,6 +165,22 @@ def _chat(model: str | None, folder: Path) -> AbstractContextManager[ChatModel |
         return nullcontext()
     check_model(model)
     return closing(start_engine(resolve_model(model), EngineConfig(), folder / "engine.log"))
+
+
+def _games(
+    worlds: Sequence[tuple[str, int]], spec: EngineerSpec, chat: ChatModel | None, answers: Path, jobs: int
+) -> list["Played"]:
+    """Return how an engineer fares in each world, `jobs` at a time behind a server. Questions and answers go
+    to a file; ModelError if the first question gets no answer."""
+    from engineer.bench.play import play
+
+    def game(world: tuple[str, int]) -> "Played":
+        return play(*world, spec, chat, partial(_keep, answers, world))
+
+    answers.unlink(missing_ok=True)
+    with ThreadPoolExecutor(jobs if isinstance(load(spec), Endpoint) else 1) as pool:
+        errors = Console(stderr=True)
+        return [*track(pool.map(game, worlds), total=len(worlds), console=errors, transient=True)]
 
 
 def _keep(file: Path, world: tuple[str, int], proposal: Proposal) -> None:
