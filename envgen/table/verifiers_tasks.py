@@ -25,19 +25,19 @@ class Tasks:
     need more than one answer that is scored alone, or their code is not `sha256`."""
 
     def __init__(self, source: str, config: dict[str, Any], limit: int | None, sha256: str | None) -> None:
-        self.library, path = import_module("verifiers.v1"), Path(source)
+        self.verifiers, path = import_module("verifiers.v1"), Path(source)
         name = path.stem if path.is_absolute() else source
         if path.is_absolute():
             sys.path.insert(0, str(path.parent))
-        self._sha256 = _digest(self.library.import_taskset(name))
+        self._sha256 = _digest(self.verifiers.import_taskset(name))
         if sha256 and self._sha256 != sha256:
             raise ValueError("its code changed since the run began; put it back, or begin another run")
         try:
-            chosen = self.library.resolve_env_config({"taskset": {**config, "id": name}})
+            chosen = self.verifiers.resolve_env_config({"taskset": {**config, "id": name}})
         except ValidationError as error:
             lines = describe_validation_error(error, "environment.options.config").splitlines()
             raise ValueError("; ".join(lines)) from None
-        self.environment = self.library.load_environment(chosen)
+        self.environment = self.verifiers.load_environment(chosen)
         taskset = self.environment.taskset
         taskset = taskset if limit is None else taskset.take(limit)
         if not taskset.bounded:
@@ -76,7 +76,7 @@ class Tasks:
 
     def _trace(self, task: Any, answer: str) -> Any:
         """Return the conversation of a task with one answer."""
-        vf, state = self.library, import_module("verifiers.v1.state").state_cls(type(task))
+        vf, state = self.verifiers, import_module("verifiers.v1.state").state_cls(type(task))
         said = [*self._messages(task), vf.AssistantMessage(content=answer)]
         place = {"type": type(task).__name__, "data": task.data, "key": task.key, "hash": task.hash}
         nodes = [
@@ -89,7 +89,7 @@ class Tasks:
 
     def _goes_on(self, task: Any) -> bool:
         """Return whether a condition to stop lets the conversation go on after one answer."""
-        session, kind = import_module("verifiers.v1.session"), self.library.Trace
+        session, kind = import_module("verifiers.v1.session"), self.verifiers.Trace
         return any(
             session.hook_boundary(stop, allow_trace=True) is not kind
             or not asyncio.run(session.call_hook(stop, {kind: self._trace(task, "")}))
@@ -98,14 +98,14 @@ class Tasks:
 
     def _messages(self, task: Any) -> list[Any]:
         """Return the messages before the answer."""
-        vf, data = self.library, task.data
+        vf, data = self.verifiers, task.data
         system = [vf.SystemMessage(content=data.system_prompt)] if data.system_prompt else []
         prompt = [vf.UserMessage(content=data.prompt)] if isinstance(data.prompt, str) else data.prompt or []
         return [*system, *prompt]
 
     def _obstacle(self, task: Any) -> str | None:
         """Return what a task needs beside one question and one answer; None if there is nothing."""
-        vf, data, kind, taskset = self.library, task.data, type(task), self.environment.taskset
+        vf, data, kind, taskset = self.verifiers, task.data, type(task), self.environment.taskset
         rewards, name = task.hooks("reward"), taskset.config.id
         scorers = [*rewards, *task.hooks("metric"), kind.setup, kind.finalize]
         plain = (vf.Task.setup, vf.Task.finalize)

@@ -76,7 +76,8 @@ def write_report(run: Path) -> Path:
 
 
 def environment(*folders: Path) -> jinja2.Environment:
-    """Return templates and filters; templates in `folders` are found first. All but texts escape HTML."""
+    """Return templates and filters; templates in `folders` are found first. All escape HTML but templates of
+    Markdown, TOML and Python files."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=jinja2.select_autoescape(disabled_extensions=["md.j2", "toml.j2", "py.j2"], default=True),

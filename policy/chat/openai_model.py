@@ -186,6 +186,7 @@ def _at(first: str, *more: str | int, **bounds: Any) -> Any:
 
 class _Reply(BaseModel):
     message: dict[str, Any] = Field(validation_alias=AliasPath(*_MESSAGE))
+    """Refuses what has none; its parts are the next three fields."""
     content: Annotated[str | None, BeforeValidator(_joined)] = _at(*_MESSAGE, "content")
     reasoning_content: str | None = _at(*_MESSAGE, "reasoning_content")
     reasoning: str | None = _at(*_MESSAGE, "reasoning")

@@ -78,7 +78,9 @@ def reward_functions(
     `opening` is the start of each answer that the chat template has written."""
 
     @lru_cache(1)  # TRL hands the same batch to one function after the other.
-    def judged(texts: tuple[str, ...], places: tuple[int, ...], questions: tuple[str, ...]) -> list[Any]:
+    def judged(
+        texts: tuple[str, ...], places: tuple[int, ...], questions: tuple[str, ...]
+    ) -> list[dict[str, float]]:
         asked = [instances[place] for place in places]
         verdicts = environment.judge(asked, texts)
         faults.add(verdicts)
