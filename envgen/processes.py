@@ -4,6 +4,7 @@ import fcntl
 import os
 import select
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -67,6 +68,13 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, args=(os.getppid(),), name="end with parent", daemon=True).start()
+
+
+def free_port() -> int:
+    """Return a TCP port of this machine that nothing listens on now; others may take it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def own_modules_first() -> dict[str, str]:

@@ -2,12 +2,11 @@
 
 import atexit
 import os
-import socket
 import sys
 import time
 
 from envgen.errors import ConfigError
-from envgen.processes import ended
+from envgen.processes import ended, free_port
 from infra.config.settings import without_password
 from policy.child import start_child
 
@@ -44,9 +43,7 @@ def start_server() -> None:
     from prefect.server.api.server import SubprocessASGIServer  # takes seconds to import
 
     server = SubprocessASGIServer()  # one object for the whole process: Prefect's clients use it once it runs
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        server.port = probe.getsockname()[1]
+    server.port = free_port()
     app = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1"]
     settings = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     options = ["--port", str(server.port), "--log-level", "error", "--lifespan", "on"]

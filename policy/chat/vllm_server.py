@@ -7,7 +7,6 @@ import json
 import os
 import runpy
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.errors import ModelError
+from envgen.processes import free_port
 from policy.chat.contract import Completion, Conversation, Progress, Sampling
 from policy.chat.endpoint import Endpoint
 from policy.chat.engine import Engine
@@ -86,9 +86,7 @@ class VllmEngine(Engine):
         if self._child is not None:
             return
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self._url = f"http://127.0.0.1:{port}/v1"
         environment = {name: os.environ.get(name, value) for name, value in _DEFAULTS.items()}
         environment["VLLM_API_KEY"] = self._key

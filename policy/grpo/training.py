@@ -23,7 +23,7 @@ from transformers import set_seed
 from envgen.dataset import read_dataset, read_table, write_table
 from envgen.environment import Environment, FaultCount
 from envgen.files import move_directory
-from envgen.processes import end_with_parent
+from envgen.processes import end_with_parent, free_port
 from envgen.rows import instance_schema
 from policy.chat.tokenizer import opening
 from policy.chat.transformers_model import load
@@ -52,6 +52,8 @@ def train(spec: TrainSpec) -> None:
     dtype = model.dtype
     if arguments.use_vllm:  # it knows the ends of the checkpoint's own files only
         arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
+        # TRL takes 29500 where it is free, and two trainings that start together take the same.
+        os.environ.setdefault("MASTER_PORT", str(free_port()))
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
     carry = [CarryOptimizer(Path(spec.parent))] if spec.training.carry_optimizer else []
     faults, failed = FaultCount(environment.space), list[dict[str, str]]()

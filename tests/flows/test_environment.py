@@ -2,9 +2,9 @@
 
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE, temporary_settings
-from support.prefect_servers import free_port
 
 from envgen.errors import ConfigError
+from envgen.processes import free_port
 from flows.environment import start_server
 
 

@@ -20,9 +20,9 @@ from support.misbehaving_endpoint import (
     sends,
     serving,
 )
-from support.prefect_servers import free_port
 
 from envgen.errors import ModelError
+from envgen.processes import free_port
 from policy.chat.contract import Completion, Message, Sampling, ask
 from policy.chat.endpoint import Endpoint
 from policy.chat.openai_model import CONCURRENCY, OpenAIModel

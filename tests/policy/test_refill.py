@@ -64,14 +64,17 @@ def test_a_training_with_refill_that_is_killed_ends_in_the_same_weights(tmp_path
 
 
 @pytest.mark.slow
-def test_answers_of_vllm_are_refilled_too(tmp_path: Path):
+def test_answers_of_vllm_are_refilled_too_in_two_trainings_at_once(tmp_path: Path):
     python = str(vllm_or_skip())
     vllm = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.1}
-    stage = spec(tmp_path / "stage", 2.0, num_train_epochs=1, **vllm)
-    write_json(tmp_path / "spec.json", stage)
+    stage, other = (spec(tmp_path / name, 2.0, num_train_epochs=1, **vllm) for name in ("stage", "other"))
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "VLLM_CPU_KVCACHE_SPACE": "1"}
-    child = [python, "-m", "policy.grpo.training", str(tmp_path / "spec.json")]
-    subprocess.run(child, check=True, env=variables)
+    children = list[subprocess.Popen]()
+    for each in (stage, other):
+        write_json(each.output / "spec.json", each)
+        command = [python, "-m", "policy.grpo.training", str(each.output / "spec.json")]
+        children.append(subprocess.Popen(command, env=variables))
+    assert [child.wait() for child in children] == [0, 0]
     log = read_train_log(stage.output / "train_log.parquet")
     assert 0 < max(log["mismatch"]) < 0.01, "vLLM has the weights of each step, and rounds otherwise"
     for strata in log["strata"]:

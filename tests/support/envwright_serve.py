@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.prefect_servers import flow_runs, free_port, processes_with, wait_until
+from envgen.processes import free_port
+from support.prefect_servers import flow_runs, processes_with, wait_until
 
 ROOT = Path(__file__).parents[2]
 CONFIGURED = ("PREFECT_", "MLFLOW_", "ENVWRIGHT_RUNS")

@@ -1,7 +1,6 @@
 """Real servers for tests: a Prefect server of its own, and what it says; where vLLM is."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ import urllib3
 from filelock import FileLock
 from urllib3.util import Retry, make_headers, parse_url
 
+from envgen.processes import free_port
+
 
 def vllm_or_skip() -> Path:
     """The interpreter that has vLLM: ENVWRIGHT_VLLM_PYTHON, this one, or that of `make vllm`. Without one the
@@ -30,12 +31,6 @@ def vllm_or_skip() -> Path:
         message = f"no vLLM at {python}; install it with `make vllm`, or set ENVWRIGHT_VLLM_PYTHON"
         pytest.fail(message) if os.environ.get("ENVWRIGHT_VLLM_REQUIRED") else pytest.skip(message)
     return python
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from support.prefect_servers import free_port, served
+from envgen.processes import free_port
+from support.prefect_servers import served
 
 DATABASES = Path(__file__).parents[2] / "infra" / "deploy" / "databases.sql"
 NAMES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
