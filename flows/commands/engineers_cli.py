@@ -96,7 +96,7 @@ def bench(
     price: Annotated[
         tuple[float, float],
         typer.Option(
-            help="Dollars for a million tokens of questions and of answers, for the column dollars."
+            min=0, help="Dollars for a million tokens of questions and of answers, for the column dollars."
         ),
     ] = (0, 0),
     json_: JSON = False,
