@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from envgen.breakdown import (
-    Breakdown,
-    Counts,
-    Judged,
-    count_verdicts,
-    format_alarms,
-)
+from envgen.breakdown import Breakdown, Counts, Judged, count_verdicts, format_alarms
 from envgen.estimates import rate, wilson
 from envgen.mapf.space import Options, space_of
 from envgen.mapf.verifier import FailureCategory, Verdict
@@ -33,40 +27,26 @@ def counted(sized: list[tuple[int, Verdict]]) -> Breakdown:
     return count_verdicts(SPACE, [Judged(str(size), verdict) for size, verdict in sized])
 
 
-def test_verdicts_are_counted_per_map_size_and_category():
-    strata = counted([(4, OPTIMAL), (3, DETOUR), (4, CONFLICT), (4, CONFLICT), (4, DETOUR)]).strata
-    assert [(name, part.n, part.valid, part.optimal) for name, part in strata.items()] == [
-        ("3", 1, 1, 0),
-        ("4", 4, 2, 1),
-    ]
-    assert strata["4"].failures == {
-        category: 2 * (category is FailureCategory.CONFLICT) for category in FailureCategory
-    }
-    assert (strata["4"].valid_rate.value, strata["4"].optimal_rate.value) == (0.5, 0.25)
-
-
 @repeatable
 @given(st.lists(st.tuples(st.integers(3, 10), verdicts), min_size=1, max_size=200))
-def test_counts_add_up_over_sizes_and_categories(sized: list[tuple[int, Verdict]]):
-    breakdown = counted(sized)
-    overall = breakdown.overall
-    assert overall.n == len(sized) == sum(part.n for part in breakdown.strata.values())
-    assert overall.valid == sum(verdict.valid for _, verdict in sized)
-    assert overall.optimal == sum(verdict.optimal for _, verdict in sized)
-    for category in FailureCategory:
-        assert overall.failures[category] == sum(verdict.category is category for _, verdict in sized)
-    for part in (*breakdown.strata.values(), overall):
-        assert part.valid + sum(part.failures.values()) == part.n
+def test_verdicts_are_counted_per_map_size_and_category_and_add_up(sized: list[tuple[int, Verdict]]):
+    breakdown, sizes = counted(sized), sorted({size for size, _ in sized})
+    assert [*breakdown.strata] == [*map(str, sizes)]
+    for size, part in zip([*sizes, None], [*breakdown.strata.values(), breakdown.overall], strict=True):
+        chosen = [verdict for other, verdict in sized if size in (other, None)]
+        valid, optimal = sum(verdict.valid for verdict in chosen), sum(verdict.optimal for verdict in chosen)
+        assert (part.n, part.valid, part.optimal) == (len(chosen), valid, optimal)
+        categories = [verdict.category for verdict in chosen]
+        assert part.failures == {category: categories.count(category) for category in FailureCategory}
+        assert (part.valid_rate.value, part.optimal_rate.value) == (valid / part.n, optimal / part.n)
     assert counted(sized[::-1]) == breakdown
     assert Breakdown.model_validate_json(breakdown.model_dump_json()) == breakdown
 
 
 def test_the_mean_share_of_agents_at_their_goals_has_an_interval_and_is_the_same_in_any_order():
     shares = [1 / 3, 2 / 3, 1.0, 0.0, 1 / 5, 3 / 5]
-    sized = [
-        (3 + index % 2, CONFLICT.model_copy(update={"arrived": share}))
-        for index, share in enumerate(shares * 5)
-    ]
+    judged = [CONFLICT.model_copy(update={"arrived": share}) for share in shares * 5]
+    sized = [(3 + index % 2, verdict) for index, verdict in enumerate(judged)]
     breakdown = counted(sized)
     assert breakdown == counted(sized[::-1])
     assert breakdown.strata["3"].terms["arrived"] == pytest.approx((1 / 3 + 1 + 1 / 5) / 3)
@@ -92,10 +72,8 @@ def test_a_label_is_counted_beside_the_instances_without_it():
     answers = [Judged("4", OPTIMAL, waits), Judged("4", CONFLICT, waits), Judged("4", DETOUR)]
     breakdown = count_verdicts(SPACE, [*answers, Judged("5", DETOUR, waits)])
     sides = breakdown.strata["4"].split("wait_required") or ()
-    assert [(side.valid_percent, side.valid_rate) for side in sides] == [
-        (50, wilson(1, 2)),
-        (100, wilson(1, 1)),
-    ]
+    rates = [(side.valid_percent, side.valid_rate) for side in sides]
+    assert rates == [(50, wilson(1, 2)), (100, wilson(1, 1))]
     assert breakdown.strata["5"].split("wait_required") is None
     assert breakdown.overall.labels["wait_required"].model_dump() == {"n": 3, "valid": 2}
 

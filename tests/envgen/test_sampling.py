@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+from support.boards import boards_config
 
 from envgen.config import EnvConfig
 from envgen.environment import Environment, Source
@@ -11,37 +12,20 @@ from envgen.sampling import attainable, sample
 from envgen.sums import CARRIES, DIGITS
 
 
-def boards_of(**sizes: tuple[float, float, float]) -> EnvConfig:
-    """`s4=(data_ratio, hole_ratio, wait_ratio)` and so on."""
-    keys = ("data_ratio", "hole_ratio", "wait_ratio")
-    return EnvConfig.model_validate(
-        {"sizes": {name[1:]: dict(zip(keys, ratios, strict=True)) for name, ratios in sizes.items()}}
-    )
-
-
-def sums_of(digits: float, carries: float, *shares: float) -> EnvConfig:
-    parts = {
-        str(2 + index): {"data_ratio": share, "digits": digits, "carry_ratio": carries}
-        for index, share in enumerate(shares)
-    }
+def sums_of(terms: dict[int, tuple[float, float, float]]) -> EnvConfig:
+    """Number of terms -> (data_ratio, digits, carry_ratio), as an environment config."""
+    names = ("data_ratio", "digits", "carry_ratio")
+    parts = {str(count): dict(zip(names, values, strict=True)) for count, values in terms.items()}
     return EnvConfig.model_validate({"terms": parts})
 
 
 def two_terms_short(digits: float, share: float) -> EnvConfig:
     """Sums of two terms with few digits, of which there are few, beside sums of four with three digits."""
-    return EnvConfig.model_validate(
-        {
-            "terms": {
-                "2": {"data_ratio": share, "digits": digits, "carry_ratio": 0.5},
-                "3": {"data_ratio": 0, "digits": 3, "carry_ratio": 0.5},
-                "4": {"data_ratio": 1 - share, "digits": 3, "carry_ratio": 0.5},
-            }
-        }
-    )
+    return sums_of({2: (share, digits, 0.5), 3: (0, 3, 0.5), 4: (1 - share, 3, 0.5)})
 
 
-MIXED = boards_of(s3=(0.2, 0.25, 0.4), s4=(0.5, 0.2, 0.5), s6=(0.3, 0.2, 0.25))
-SUMS = sums_of(2.5, 0.5, 0.4, 0.35, 0.25)
+MIXED = boards_config({3: (0.2, 0.25, 0.4), 4: (0.5, 0.2, 0.5), 6: (0.3, 0.2, 0.25)})
+SUMS = sums_of({2: (0.4, 2.5, 0.5), 3: (0.35, 2.5, 0.5), 4: (0.25, 2.5, 0.5)})
 BOARDS_ENVIRONMENT, SUMS_ENVIRONMENT = EnvironmentSpec().load(), EnvironmentSpec(name="sums").load()
 BOTH = pytest.mark.parametrize(
     ("environment", "config"), [(BOARDS_ENVIRONMENT, MIXED), (SUMS_ENVIRONMENT, SUMS)]
@@ -91,11 +75,11 @@ def test_an_attainable_config_is_left_alone(environment: Environment, config: En
 
 
 def test_a_config_with_a_short_stratum_becomes_one_that_can_be_drawn():
-    wanted = boards_of(s3=(0.5, 0, 0.8), s4=(0.25, 0.2, 0.3), s5=(0.25, 0.2, 0.3))
+    wanted = boards_config({3: (0.5, 0, 0.8), 4: (0.25, 0.2, 0.3), 5: (0.25, 0.2, 0.3)})
     config, notes = attainable(BOARDS_ENVIRONMENT, wanted, 60, Source(2))
-    assert len(notes) == 1
-    assert notes[0].startswith("3x3 has too few distinct instances: data_ratio 0.5 -> ")
-    assert notes[0].endswith("of the data moved to 5x5")
+    [note] = notes
+    assert note.startswith("3x3 has too few distinct instances: data_ratio 0.5 -> ")
+    assert note.endswith("of the data moved to 5x5")
     instances, report = sample(BOARDS_ENVIRONMENT, config, 60, Source(2))
     assert len(instances) == 60
     assert 0 < report["sizes"]["3"]["instances"] < 30
@@ -112,21 +96,20 @@ def test_a_short_stratum_keeps_all_of_its_instances_with_a_label_and_without():
     assert len(sample(SUMS_ENVIRONMENT, mixed, 400, Source(2))[0]) == 400
 
 
-def test_a_knob_of_a_short_stratum_stays_within_its_range():
-    environment = EnvironmentSpec(name="sums").load()
+def test_a_knob_of_a_short_stratum_stays_within_its_range(monkeypatch: pytest.MonkeyPatch):
+    environment = SUMS_ENVIRONMENT
     narrow = {"knobs": (DIGITS, CARRIES.model_copy(update={"high": 0.5}))}
     strata = tuple(stratum.model_copy(update=narrow) for stratum in environment.space.strata)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment, "space", environment.space.model_copy(update={"strata": strata}))
-        config, notes = attainable(environment, two_terms_short(1, 0.8), 100, Source(2))
-        assert notes
-        environment.space.check(config)
-        assert len(sample(environment, config, 100, Source(2))[0]) == 100
+    monkeypatch.setattr(environment, "space", environment.space.model_copy(update={"strata": strata}))
+    config, notes = attainable(environment, two_terms_short(1, 0.8), 100, Source(2))
+    assert notes
+    environment.space.check(config)
+    assert len(sample(environment, config, 100, Source(2))[0]) == 100
 
 
 @pytest.mark.parametrize(
     ("environment", "config"),
-    [(BOARDS_ENVIRONMENT, boards_of(s3=(1, 0, 1))), (SUMS_ENVIRONMENT, sums_of(1, 0, 1))],
+    [(BOARDS_ENVIRONMENT, boards_config({3: (1, 0, 1)})), (SUMS_ENVIRONMENT, sums_of({2: (1, 1, 0)}))],
 )
 def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
     environment: Environment, config: EnvConfig
@@ -139,5 +122,7 @@ def test_a_config_whose_strata_are_all_short_cannot_be_made_attainable(
 
 
 def test_no_prompt_of_a_plain_environment_is_longer_than_the_longest():
-    instances, _ = sample(SUMS_ENVIRONMENT, sums_of(6, 0.5, 0.4, 0.3, 0.3), 60, Source(0))
+    instances, _ = sample(
+        SUMS_ENVIRONMENT, sums_of({2: (0.4, 6, 0.5), 3: (0.3, 6, 0.5), 4: (0.3, 6, 0.5)}), 60, Source(0)
+    )
     assert len(SUMS_ENVIRONMENT.longest_prompt("plain")) == max(len(one.question) for one in instances)
