@@ -13,16 +13,14 @@ from envgen.mapf.problem import MAX_CHARACTERS, Problem, from_text, to_text
 from envgen.mapf.prompts import PromptStyle, prompt
 
 GRID = "a s g\nG S F\nA F F"
-LINES = [
-    "Agent 0: start (1, 1), goal (1, 0)",
-    "Agent 1: start (0, 1), goal (0, 2)",
-    "Agent 2: start (2, 0), goal (0, 0)",
-]
+ENDS = ["start (1, 1), goal (1, 0)", "start (0, 1), goal (0, 2)", "start (2, 0), goal (0, 0)"]
+LINES = [f"Agent {number}: {ends}" for number, ends in enumerate(ENDS)]
+TEXT = "\n".join([GRID, *LINES])
 BOARD = make_problem(3, (), ((1, 1), (0, 1), (2, 0)), ((1, 0), (0, 2), (0, 0)))
 
 
 def test_the_example_of_the_paper_is_read_also_within_other_words():
-    assert from_text("\n".join([GRID, *LINES])) == BOARD
+    assert from_text(TEXT) == BOARD
     before = "Solve this, from (0,0) to (2,2).\nS G are agent 0's\n\n```"
     lines = [LINES[0], "", "- AGENT_1\t[0, 1] => [0, 2]\r", LINES[2]]
     text = "\n".join([before, GRID, "```\nAgents:\n", *lines, "Answer: (9, 9)"])
@@ -52,18 +50,12 @@ BAD = {
     "two boards": (f"{GRID}\n\n{GRID}", r"rows of \[3, 3, 3, 3, 3, 3\] letters"),
     "no agent": (GRID, "agents\n.*at least 1 item"),
     "a letter twice": (
-        "\n".join([GRID.replace("F", "A", 1), *LINES]),
+        TEXT.replace("F", "A", 1),
         r"cell \(1,2\) of the grid holds 'A', the agent lines ask for F or H there; correct",
     ),
-    "another start": (
-        "\n".join([GRID, LINES[0].replace("1, 1", "1, 2"), *LINES[1:]]),
-        r"cell \(1,1\) of the grid holds 'S', the agent lines ask for F or H there",
-    ),
-    "an agent left out": (
-        "\n".join([GRID, LINES[0], LINES[2]]),
-        r"cell \(0,0\) of the grid holds 'a', the agent lines ask for g there",
-    ),
-    "a start on a hole": ("\n".join([GRID.replace("S", "H"), *LINES]), r"start \(1, 1\) lies on a hole"),
+    "another start": (TEXT.replace("1, 1", "1, 2"), r"\(1,1\) of the grid holds 'S', .* for F or H there"),
+    "an agent left out": (TEXT.replace(LINES[1], ""), r"\(0,0\) of the grid holds 'a', .* for g there"),
+    "a start on a hole": (TEXT.replace("S", "H"), r"start \(1, 1\) lies on a hole"),
     "six agents": ("\n".join(["F F F"] * 3 + ["Agent: (0,0) to (1,1)"] * 6), "at most 5 items"),
     "a cell outside": (f"{GRID}\nAgent 0: (1,3) to (1,0)", r"start \(1, 3\) lies outside the 3x3 board"),
     "a huge integer": (f"{GRID}\nAgent 0: ({'9' * 30_000},1) to (1,0)", "agents\n.*at least 1 item"),
@@ -104,11 +96,9 @@ WALL = "S H G\nH H H\ns F g\nAgent 0: (0,0) to (0,2)\nAgent 1: (2,0) to (2,2)"
 def test_our_instances_as_public_rows_give_the_same_identities_and_costs():
     some = load_suite()[::60]
     rows = [(item.name, public_row(item, subset=f"benchmark_{item.groups['wait subset']}")) for item in some]
-    assert [item._replace(instance=None) for item in solve_rows(rows)] == [
-        item._replace(instance=None) for item in some
-    ]
     for item, read in zip(some, solve_rows(rows), strict=True):
         stored, solved = item.instance.solution, read.instance.solution
+        assert (read.name, read.groups) == (item.name, item.groups)
         assert read.instance.problem == item.instance.problem
         assert (solved.sum_of_costs, solved.waits) == (stored.sum_of_costs, stored.waits)
     del rows[0][1]["subset"]

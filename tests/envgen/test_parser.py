@@ -62,15 +62,10 @@ def test_lines_may_come_in_any_order_with_blank_lines_between(plan: Plan, rng, n
     assert parse_plan(newline.join(lines), len(plan)) == plan
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Agent 0: (0,1) (0,2)",
-        "  Agent  0:(0,1)(0,2)  ",
-        "\tAgent\t0: ( 0 , 1 ) ( 0,2 )\r",
-        "Agent 0:  (00,01) (000,002)",
-    ],
-)
+SPACED = ["Agent 0: (0,1) (0,2)", "  Agent  0:(0,1)(0,2)  ", "\tAgent\t0: ( 0 , 1 ) ( 0,2 )\r"]
+
+
+@pytest.mark.parametrize("text", [*SPACED, "Agent 0:  (00,01) (000,002)"])
 def test_spacing_and_leading_zeros_do_not_matter(text: str):
     assert parse_plan(text, 1) == (((0, 1), (0, 2)),)
 
@@ -132,6 +127,11 @@ def test_a_path_holds_at_most_500_cells():
 
 FLOODS = ["a", "(", "(0,0) ", "((((0,", "١", " ", "\t", "\n", " \n", "Agent ", "Agent 0:", "Agent 0: (0,0) "]
 FLOODS += ["Agent 0: (0,0)\r", "Agent 0: (\n", "\0", "😀"]
+BLANKS = " " * 60_000
+BACKTRACK = [f"Agent 0: (0,0){BLANKS}x", f"Agent 0:{BLANKS}x", f"Agent{BLANKS}0", f"{BLANKS}Agent 0"]
+BACKTRACK += [f"Agent 0: ({BLANKS}x", f"Agent 0: (0{BLANKS},x", "Agent 0:" + "(111,111)" * 500 + "("]
+BACKTRACK += ["Agent 0:" + (" " * 120 + "(0,0)") * 500 + "x"]
+BACKTRACK += ["Agent 0:" + " (0,0)" * 499 + " " * 40_000 + "\r\t" * 5_000 + "x"]
 
 
 @pytest.mark.parametrize("flood", FLOODS)
@@ -141,20 +141,7 @@ def test_ten_megabytes_of_one_thing_hold_no_plan(flood: str):
     assert readable("Agent 0: (0,0)" + text + "x", 1) is None
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Agent 0: (0,0)" + " " * 60_000 + "x",
-        "Agent 0:" + " " * 60_000 + "x",
-        "Agent" + " " * 60_000 + "0",
-        " " * 60_000 + "Agent 0",
-        "Agent 0: (" + " " * 60_000 + "x",
-        "Agent 0: (0" + " " * 60_000 + ",x",
-        "Agent 0:" + " (0,0)" * 499 + " " * 40_000 + "\r\t" * 5_000 + "x",
-        "Agent 0:" + (" " * 120 + "(0,0)") * 500 + "x",
-        "Agent 0:" + "(111,111)" * 500 + "(",
-    ],
-)
+@pytest.mark.parametrize("line", BACKTRACK)
 def test_lines_made_to_make_a_matcher_backtrack_are_refused(line: str):
     assert readable(line, 1) is None
 

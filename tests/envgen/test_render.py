@@ -44,11 +44,7 @@ def test_an_optimal_plan_is_replayed_to_its_end_without_a_failure():
     [
         ((((0, 1), (1, 1), (2, 1)), ((1, 0), (1, 1), (1, 2))), FailureCategory.CONFLICT, "step 1 of 2"),
         ((((0, 1), (1, 1), (2, 1)), ((1, 0), (0, 0), (1, 2))), FailureCategory.HOLE_COLLISION, "step 1 of 2"),
-        (
-            (((0, 1), (1, 1), (1, 2), (1, 3)), ((1, 0), (1, 0), (1, 1), (1, 1))),
-            FailureCategory.ILLEGAL_MOVE,
-            "step 3 of 3",
-        ),
+        ((((0, 1), (1, 1), (1, 2), (1, 3)), ((1, 0),)), FailureCategory.ILLEGAL_MOVE, "step 3 of 3"),
         ((((2, 2),), ((1, 0),)), FailureCategory.ILLEGAL_MOVE, "step 0 of 0"),
         ((((0, 1), (1, 1), (1, 1)), ((1, 0),)), FailureCategory.GOAL_NOT_REACHED, "step 2 of 2"),
     ],
