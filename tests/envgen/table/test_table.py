@@ -1,7 +1,6 @@
 """The environment `dataset`: equal tables have equal instances, and a wrong one is refused in a sentence."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,9 @@ from infra.runs.run import Run
 from tasks.data import generate, make_test, make_validation
 
 ROWS = [
-    {
-        "prompt": f'Add {n}, "and"\n{n + 1}: ä²',
-        "answer": 2 * n + 1,
-        "level": ("low", "high")[n % 2],
-        "rate": n / 12,
-    }
-    for n in range(12)
+    {"prompt": f'Add {n}, "and"\n{n + 1}: ä²', "answer": 2 * n + 1, "level": level, "rate": n / 12}
+    for n, level in enumerate(["low", "high"] * 6)
 ]
-FILES = Path(__file__).parent / "files"
 LEVELS = {"column": "level", "order": ["low", "high"]}
 
 
@@ -48,31 +41,15 @@ def write(path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def _columns() -> dict[str, list[Any]]:
-    return {name: [row[name] for row in ROWS] for name in ROWS[0]}
-
-
 def by_pandas(path: Path) -> None:
     frame = pd.DataFrame(ROWS).astype({"answer": "Int64", "level": "category"})
     frame.index += 7
     frame.to_parquet(path)
 
 
-def by_polars(path: Path) -> None:
-    """Unsigned bytes, a categorical column, row groups of five; written by polars 2.1.0."""
-    path.write_bytes((FILES / "polars.parquet").read_bytes())
-
-
-def by_duckdb(path: Path) -> None:
-    """Decimals, an enumeration, a list of nulls; written by duckdb 2.0.1."""
-    path.write_bytes((FILES / "duckdb.parquet").read_bytes())
-
-
 def by_pyarrow(path: Path) -> None:
-    views = pa.array(_columns()["prompt"], pa.string_view())
-    pq.write_table(
-        pa.table({"prompt": views, **{k: v for k, v in _columns().items() if k != "prompt"}}), path
-    )
+    views = pa.array([row["prompt"] for row in ROWS], pa.string_view())
+    pq.write_table(pa.Table.from_pylist(ROWS).set_column(0, "prompt", views), path)
 
 
 def by_windows(path: Path) -> None:
@@ -81,28 +58,25 @@ def by_windows(path: Path) -> None:
 
 
 def by_excel(path: Path) -> None:
-    text = pd.DataFrame(ROWS)[["level", "rate", "prompt", "answer"]].to_csv(
-        index=False, lineterminator="\r\n"
-    )
-    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    frame = pd.DataFrame(ROWS)[["level", "rate", "prompt", "answer"]]
+    path.write_bytes(b"\xef\xbb\xbf" + frame.to_csv(index=False, lineterminator="\r\n").encode())
 
 
-WRITERS: dict[Callable[[Path], None], str] = {
-    by_pandas: "parquet",
-    by_polars: "parquet",
-    by_duckdb: "parquet",
-}
-WRITERS |= {by_pyarrow: "parquet", by_windows: "jsonl", by_excel: "csv"}
+WRITERS = {by_pandas: "parquet", by_pyarrow: "parquet", by_windows: "jsonl", by_excel: "csv"}
+STORED = [Path(__file__).with_name("files") / f"{program}.parquet" for program in ("polars", "duckdb")]
+"""Of polars 2.1.0: unsigned bytes, a categorical column, row groups of five. Of duckdb 2.0.1: decimals, an
+enumeration, a list of nulls."""
 
 
 def test_the_same_table_by_any_program_has_the_same_instances(tmp_path: Path) -> None:
-    digests, plain = set[str](), opened(write(tmp_path / "plain.jsonl", ROWS), strata=LEVELS)
-    for number, (writer, ending) in enumerate(WRITERS.items()):
-        writer(path := tmp_path / f"{number}.{ending}")
+    plain, paths = opened(write(tmp_path / "plain.jsonl", ROWS), strata=LEVELS), [*STORED]
+    for writer, ending in WRITERS.items():
+        writer(path := tmp_path / f"{writer.__name__}.{ending}")
+        paths.append(path)
+    for path in paths:
         environment = opened(path, strata=LEVELS)
-        assert environment.rows == plain.rows, writer.__name__
-        digests.add(environment.described.sha256)
-    assert digests == {plain.described.sha256}
+        assert environment.rows == plain.rows, path
+        assert environment.described.sha256 == plain.described.sha256
     assert plain.rows["low"][1].question == 'Add 2, "and"\n3: ä²'
     assert [instance.answer for instance in plain.rows["high"]] == ["3", "7", "11", "15", "19", "23"]
 
@@ -156,6 +130,11 @@ def test_a_name_is_loaded_by_the_library(monkeypatch: pytest.MonkeyPatch) -> Non
         opened("no/rows")
 
 
+def by(column: str = "answer", **more: Any) -> dict[str, Any]:
+    return {"strata": {"column": column, **more}}
+
+
+ONE, NUMBERS = "prompt,answer\na,1\n", "".join(f"{n},{n}\n" for n in range(99))
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("m.jsonl", '{"prompt": "a", "answer": "1"}\n{"prompt": "b"}\n', {}, "m.jsonl, line 2: answer is empty"),
     ("m.jsonl", '{"prompt": "a", "answer": "x"}\n', {}, "answer is 'x': no number for scorer number"),
@@ -165,49 +144,19 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("m.jsonl", '{"prompt": "a"', {}, "m.jsonl: line 1: not JSON"),
     ("m.jsonl", "[1]\n", {}, "column 'prompt' is missing"),
     ("m.jsonl", '{"prompt": "a", "answer": 1}\n7\n', {}, "line 2: is 7; expected a JSON object"),
-    ("m.csv", "prompt,answer\na,1,2\n", {}, "m.csv: cannot be read .*Expected 2 columns, got 3: a,1,2"),
+    ("m.csv", f"{ONE}a,1,2\n", {}, "m.csv: cannot be read .*Expected 2 columns, got 3: a,1,2"),
     ("m.csv", "prompt,answer,answer\na,1,2\n", {}, "column 'answer' stands twice"),
     ("m.csv", "prompt,answer\n", {}, "m.csv: has no rows"),
-    ("m.csv", "prompt,answer\na,1\n", {"strata": {"column": "level"}}, "column 'level' is missing"),
-    (
-        "m.csv",
-        "prompt,answer\na,1\n",
-        {"strata": {"column": "answer", "bins": [2, 3]}},
-        "answer is '1', expected a n",
-    ),
-    (
-        "m.csv",
-        "prompt,answer\na,1\n",
-        {"strata": {"column": "answer", "bins": [0, 2, 3]}},
-        "'2 to 3' has no rows",
-    ),
-    (
-        "m.csv",
-        "prompt,answer\na,1\n",
-        {"strata": {"column": "answer", "order": ["2"]}},
-        "answer '1' is not named",
-    ),
-    (
-        "m.csv",
-        "prompt,answer\na,1\n",
-        {"strata": {"column": "answer", "bins": [2, 1]}},
-        "bins: .* do not rise",
-    ),
-    (
-        "m.csv",
-        "prompt,answer\n" + "".join(f"{n},{n}\n" for n in range(99)),
-        {"strata": {"column": "answer"}},
-        "50 st",
-    ),
+    ("m.csv", ONE, by("level"), "column 'level' is missing"),
+    ("m.csv", ONE, by(bins=[2, 3]), "answer is '1', expected a number from 2 to 3"),
+    ("m.csv", ONE, by(bins=[0, 2, 3]), "'2 to 3' has no rows"),
+    ("m.csv", ONE, by(order=["2"]), "answer '1' is not named"),
+    ("m.csv", ONE, by(bins=[2, 1]), "bins: .* do not rise"),
+    ("m.csv", f"prompt,answer\n{NUMBERS}", by(), "50 strata"),
     ("m.parquet", "no Parquet", {}, "m.parquet: cannot be read"),
     ("other.csv", "", {"source": "m.csv"}, "m.csv: no such file; check environment.options.source"),
-    ("m.csv", "prompt,answer\na,1\n", {"scorer": "sum"}, "scorer: String should match"),
-    (
-        "m.csv",
-        "prompt,answer\na,1\n",
-        {"scorer": "./no.py:score"},
-        "no.py:score: cannot be loaded: FileNotFoundError",
-    ),
+    ("m.csv", ONE, {"scorer": "sum"}, "scorer: String should match"),
+    ("m.csv", ONE, {"scorer": "./no.py:score"}, "no.py:score: cannot be loaded: FileNotFoundError"),
 ]
 
 
@@ -228,58 +177,41 @@ def test_duplicates_are_left_out_and_counted(tmp_path: Path) -> None:
     assert len(environment.rows["rows"]) == 12
 
 
-SCORERS = {
-    "return 'right'": "returned 'right'; expected a number from 0 to 1",
-    "return None": "returned None; expected a number from 0 to 1",
-    "return float('nan')": "not JSON compliant",
-    "return 1.5": "returned 1.5",
-    "raise KeyError('nope')": r"KeyError: 'nope' (mine.py, line ",
-    "return 1 / len(answer.strip('?'))": "division by zero",
-    "import time; time.sleep(60)": "gave no answer within 0.5 s",
-}
+SCORER = """
+SAID = {"a text": "right", "nothing": None}
+
+def score(answer, entry):
+    return SAID.get(entry["question"], float(answer) == entry["metadata"]["rate"])
+"""
 
 
 def test_a_scorer_that_fails_is_named_before_anything_is_trained(tmp_path: Path) -> None:
-    write(tmp_path / "rows.jsonl", [{"prompt": line, "answer": "1", "rate": 0.5} for line in SCORERS])
-    cases = "".join(f"    if entry['question'] == {line!r}:\n        {line}\n" for line in SCORERS)
-    code = f"def score(answer, entry):\n{cases}    return float(answer) == entry['metadata']['rate']\n"
-    (tmp_path / "mine.py").write_text(code)
-    options = {"scorer": "./mine.py:score", "limits": {"seconds": 0.5}, "metadata": ["rate"]}
-    environment = opened("./rows.jsonl", tmp_path, **options)
-    with pytest.raises(
-        ConfigError, match=r"environment.options: '1' to .*returned 'right'.*; mend the scorer"
-    ):
+    write(tmp_path / "rows.jsonl", [{"prompt": p, "answer": "1", "rate": 0.5} for p in ("a text", "nothing")])
+    (tmp_path / "mine.py").write_text(SCORER)
+    environment = opened("./rows.jsonl", tmp_path, scorer="./mine.py:score", metadata=["rate"])
+    problem = r"environment.options: '1' to .*returned 'right'.*; mend the scorer"
+    with pytest.raises(ConfigError, match=problem):
         environment.longest_prompt("plain")
-    for instance in environment.rows["rows"]:
-        verdict = environment.judge_one(instance, "?" if "strip" in instance.question else "1")
+    for instance, said in zip(environment.rows["rows"], ("'right'", "None"), strict=True):
+        verdict = environment.judge_one(instance, "1")
         assert verdict.category == "scorer_failed"
-        assert SCORERS[instance.question] in verdict.detail
+        assert f"returned {said}; expected a number from 0 to 1" in verdict.detail
     right = instance.model_copy(update={"question": "right"})
     assert [verdict.valid for verdict in environment.judge([right] * 2, ["0.5", "0.4"])] == [True, False]
     environment.worker.close()
-    (tmp_path / "mine.py").write_text(code + "\n")
+    (tmp_path / "mine.py").write_text(f"{SCORER}\n")
     with pytest.raises(ConfigError, match=r"mine\.py changed since the run began"):
         environment.judge([right], ["0.5"])
 
 
-def preset(folder: Path, rows: int = 40, **settings: Any) -> Run:
+def preset(folder: Path, rows: int = 40) -> Run:
     """A run of a table with `rows` rows in each of two strata."""
-    write(
-        folder / "rows.jsonl",
-        [{"prompt": f"{n}?", "answer": n, "kind": "ab"[n % 2]} for n in range(2 * rows)],
-    )
-    environment = {
-        "name": "dataset",
-        "options": {"source": str(folder / "rows.jsonl"), "strata": {"column": "kind"}},
-    }
+    table = [{"prompt": f"{n}?", "answer": n, "kind": "ab"[n % 2]} for n in range(2 * rows)]
+    options = {"source": str(write(folder / "rows.jsonl", table)), **by("kind")}
     parts = {"strata": {"a": {"data_ratio": 0.75}, "b": {"data_ratio": 0.25}}}
-    drawn = {
-        "instances": 20,
-        "prompt_style": "plain",
-        "validation": {"instances": 6},
-        "test": {"instances": 4},
-    }
-    fields = {"environment": environment, "default_config": parts, **drawn, **settings}
+    drawn = {"instances": 20, "validation": {"instances": 6}, "test": {"instances": 4}}
+    environment = {"environment": {"name": "dataset", "options": options}, "prompt_style": "plain"}
+    fields = {"default_config": parts, **environment, **drawn}
     return Run(directory=folder / "run", chosen=load_preset("simulated", fields))
 
 
@@ -301,9 +233,8 @@ def test_no_row_is_in_two_sets_and_stages_use_unused_rows_first(tmp_path: Path) 
 
 def test_a_stratum_with_too_few_rows_is_named_before_anything_is_trained(tmp_path: Path) -> None:
     assert preset(tmp_path, rows=25).preset.instances == 20
-    with pytest.raises(
-        (ConfigError, SamplingError), match="a: has 24 rows, and needs 25: 6 for validation, 4 for test"
-    ):
+    needs = "a: has 24 rows, and needs 25: 6 for validation, 4 for test"
+    with pytest.raises((ConfigError, SamplingError), match=needs):
         preset(tmp_path, rows=24)
     (tmp_path / "other").mkdir()
     run = preset(tmp_path / "other")
