@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -31,7 +32,7 @@ SCORE = "    said = answer.strip()\n"
 IN_TURN = ('    return f"What is', '    a, b = rng.choice([(12, 34), (34, 12)])\n    return f"What is')
 
 
-def written(folder: Path, *replacements: tuple[str, str]) -> Path:
+def written(folder: Path, *replacements: Iterable[str]) -> Path:
     """Write the skeleton with some of its lines replaced."""
     text = SKELETON
     for old, new in replacements:
@@ -47,17 +48,15 @@ def loaded(file: Path) -> ModuleEnvironment:
     return environment
 
 
-def changed(folder: Path, *replacements: tuple[str, str], **limits: float) -> ModuleEnvironment:
+def changed(folder: Path, *replacements: Iterable[str], **limits: float) -> ModuleEnvironment:
     """Return the environment of a changed skeleton; it is described in this process, which is quick."""
     file = written(folder, *replacements)
     options = {"file": file, "limits": limits, "described": Generator(str(file)).describe()}
     return ModuleEnvironment(Options.model_validate(options))
 
 
-def draw(
-    environment: ModuleEnvironment, count: int = 20, digits: float = 2.0, seed: int = 0
-) -> list[Instance]:
-    return environment.generate("short", {"digits": digits}, count, Source(seed), frozenset()).instances
+def draw(made: ModuleEnvironment, count: int = 20, digits: float = 2.0, seed: int = 0) -> list[Instance]:
+    return made.generate("short", {"digits": digits}, count, Source(seed), frozenset()).instances
 
 
 def wait_for_end(process: int) -> None:
@@ -93,9 +92,8 @@ def test_identity_of_the_file_joins_mirrored_questions(tmp_path: Path) -> None:
     pair = "@dataclass\nclass Pair:\n    first: int = 1\n"
     imports = f"from __future__ import annotations\nfrom dataclasses import dataclass\n{pair}"
     for extra, ids in (((), 1), ((("def identity(", "def unused("),), 2)):
-        environment = changed(
-            tmp_path, ("from random import", f"{imports}from random import"), IN_TURN, *extra
-        )
+        before = ("from random import", f"{imports}from random import")
+        environment = changed(tmp_path, before, IN_TURN, *extra)
         assert len({environment.entry("short", {"digits": 2}, seed).id for seed in range(20)}) == ids
     assert environment.space.identity == "textual"
 
@@ -131,19 +129,14 @@ GENERATORS = (
 
 def test_a_generator_that_fails_is_named_with_the_seed_and_may_print(tmp_path: Path) -> None:
     draws = {seed: Random(seed).random() for seed in range(len(GENERATORS))}
-    cases = "".join(
-        f"    if draw == {draws[seed]!r}:\n        {line}\n" for seed, (line, _) in enumerate(GENERATORS)
-    )
-    prints = "    print('hello', flush=True)\n    import os; os.write(2, b'x')\n"
-    environment = changed(
-        tmp_path, (GENERATE, f"{prints}    draw = rng.random()\n{cases}{GENERATE}"), seconds=2
-    )
+    failing = [f"    if draw == {draws[n]!r}:\n        {line}\n" for n, (line, _) in enumerate(GENERATORS)]
+    prints = "    print('hello', flush=True)\n    import os; os.write(2, b'x')\n    draw = rng.random()\n"
+    environment = changed(tmp_path, (GENERATE, "".join([prints, *failing, GENERATE])), seconds=2)
     for seed, (_, problem) in enumerate(GENERATORS):
         with pytest.raises(ConfigError, match=problem) as caught:
             environment.entry("short", {"digits": 2}, seed)
-        assert str(caught.value).startswith(
-            f"short with digits 2, seed {seed}: {environment.file}: generate: "
-        )
+        where = f"short with digits 2, seed {seed}: {environment.file}: generate: "
+        assert str(caught.value).startswith(where)
     assert len(draw(environment)) == 20
 
 
@@ -167,10 +160,8 @@ SCORERS = (
 
 
 def test_a_scorer_that_fails_is_a_fault_within_its_deadline(tmp_path: Path) -> None:
-    cases = "".join(
-        f"    if said == 'case {number}':\n        {line}\n" for number, (line, _) in enumerate(SCORERS)
-    )
-    environment = changed(tmp_path, (SCORE, SCORE + cases), seconds=0.5)
+    cases = [f"    if said == 'case {n}':\n        {line}\n" for n, (line, _) in enumerate(SCORERS)]
+    environment = changed(tmp_path, (SCORE, "".join([SCORE, *cases])), seconds=0.5)
     one = draw(environment, 1)[0]
     for number, (_, problem) in enumerate(SCORERS):
         environment.judge_one(one, "1")  # the first request in a busy process also imports
@@ -209,9 +200,8 @@ def test_too_many_faults_stop_a_stage(products: ModuleEnvironment) -> None:
 
 def test_processes_of_a_scorer_end_with_its_deadline(tmp_path: Path) -> None:
     command = ["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 60"]
-    environment = changed(
-        tmp_path, (SCORE, f"{SCORE}    import subprocess; subprocess.run({command})\n"), seconds=1
-    )
+    starts = f"{SCORE}    import subprocess; subprocess.run({command})\n"
+    environment = changed(tmp_path, (SCORE, starts), seconds=1)
     assert "was killed" in environment.judge(draw(environment, 1), ["1"])[0].detail
     wait_for_end(int((tmp_path / "pid").read_text()))
 
@@ -280,14 +270,11 @@ LACKING = [
 
 
 def test_a_file_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
-    for old, new, problem in LACKING:
+    for *change, problem in LACKING:
         with pytest.raises(ValueError, match=problem):
-            Generator(str(written(tmp_path, (old, new))))
-    for change, problem in (
-        (LACKING[0][:2], "made.py: .*generate: is missing"),
-        ((SKELETON, "import time; time.sleep("), "made.py: .*SyntaxError"),
-    ):
-        with pytest.raises(ConfigError, match=problem):
+            Generator(str(written(tmp_path, change)))
+    for *change, problem in (LACKING[0], (SKELETON, "import time; time.sleep(", "SyntaxError")):
+        with pytest.raises(ConfigError, match=rf"made\.py: .*{problem}"):
             loaded(written(tmp_path, change))
 
 
@@ -308,31 +295,26 @@ def test_new_writes_a_generator_that_passes_the_check(
     ("replacements", "findings"),
     [
         (
-            [(GENERATE, "    import random; a, b = 10, random.SystemRandom().randrange(10, 20)\n")],
+            {GENERATE: "    import random; a, b = 10, random.SystemRandom().randrange(10, 20)\n"},
             ["twice in one process", "distinct questions", "in this stratum alone"],
         ),
         (
-            [(GENERATE, GENERATE + "    a = 10 + hash(str(b)) % 80\n"), ("return 0.0", "return 1.0")],
+            {GENERATE: GENERATE + "    a = 10 + hash(str(b)) % 80\n", "return 0.0": "return 1.0"},
             ["with another hash seed", "junk answers: .*scores 1"],
         ),
         (
-            [("str(a * b)", "str(a * b + 1)"), (SCORE, "    said, entry['answer'] = answer, '1'\n")],
+            {"str(a * b)": "str(a * b + 1)", SCORE: "    said, entry['answer'] = answer, '1'\n"},
             ["references score 1"],
         ),
         (
-            [
-                (GENERATE, "    a, b = 10, rng.choice([10, 10, 20])\n"),
-                (SCORE, "    said = str(int(answer))\n"),
-            ],
+            {GENERATE: "    a, b = 10, rng.choice([10, 10, 20])\n", SCORE: "    said = str(int(answer))\n"},
             ["one answer to all", "junk answers: .*ValueError"],
         ),
-        ([(GENERATE, f"{GENERATE}    if config.digits == 6: raise ValueError('too long')\n")], ["too long"]),
+        ({GENERATE: f"{GENERATE}    if config.digits == 6: raise ValueError('too long')\n"}, ["too long"]),
     ],
 )
-def test_the_check_finds_defects(
-    tmp_path: Path, replacements: list[tuple[str, str]], findings: list[str]
-) -> None:
-    result = CliRunner().invoke(app, ["check", str(written(tmp_path, *replacements))])
+def test_the_check_finds_defects(tmp_path: Path, replacements: dict[str, str], findings: list[str]) -> None:
+    result = CliRunner().invoke(app, ["check", str(written(tmp_path, *replacements.items()))])
     assert result.exit_code == 1
     wrong = [line for line in result.output.splitlines() if line.startswith("WRONG")]
     assert all(any(re.search(finding, line) for line in wrong) for finding in findings), wrong

@@ -153,14 +153,9 @@ def test_an_example_of_the_library_scores_as_its_own_evaluation(python: str, tmp
     environment = EnvironmentSpec(name="verifiers", options=options).resolved().load()
     assert isinstance(environment, VerifiersEnvironment)
     instances = [*environment.rows["0_to_20"], *environment.rows["20_to_40"]]
-    forms = (
-        "{}",
-        "<reversed_text>{}</reversed_text>",
-        "<reversed_text>\n{} </reversed_text> ok",
-        "<reversed_text>{}",
-    )
-    wrong = "<reversed_text>tac{}</reversed_text>"
-    pairs = [(n, form.format(text[::-1])) for n, text in enumerate(texts) for form in (*forms, wrong)]
+    forms = ("{}", "[{}]", "[\n{} ] ok", "[{}", "[tac{}]")
+    tags = [form.replace("[", "<reversed_text>").replace("]", "</reversed_text>") for form in forms]
+    pairs = [(n, form.format(text[::-1])) for n, text in enumerate(texts) for form in tags]
     verdicts = environment.judge([instances[n] for n, _ in pairs], [answer for _, answer in pairs])
     environment.worker.close()
     scores = replayed(tmp_path, python, {"id": "reverse-text", **config}, pairs)
@@ -181,41 +176,27 @@ OBSTACLES = {
 
 @pytest.mark.slow
 def test_more_than_one_question_and_answer_is_refused(folder: Path, python: str) -> None:
-    head, mark, tail = QUIZ.partition("class Config(")
-    for number, code in enumerate(OBSTACLES.values()):
-        (folder / f"bad{number}.py").write_text(f"{head}{code}\n\n{mark}{tail}")
-    user = QUIZ.replace('f"{n}/2?"', "None")
-    (folder / "user.py").write_text(user)
-    (folder / "reply.py").write_text(
-        QUIZ.replace("answered(self, trace: vf.Trace)", "a(self, reply: vf.Response)")
-    )
-    (folder / "endless.py").write_text(QUIZ.replace("    def load", "    INFINITE = True\n\n    def load"))
-    cases = [
-        *((f"bad{n}", {}) for n in range(len(OBSTACLES))),
-        ("user", {}),
-        ("reply", {}),
-        ("endless", {}),
-        ("quiz", {"split": 1}),
-    ]
+    mark, endless = "class Config(", "    INFINITE = True\n\n    def load"
+    texts = [QUIZ.replace(mark, f"{code}\n\n{mark}") for code in OBSTACLES.values()]
+    texts.append(QUIZ.replace('f"{n}/2?"', "None"))
+    texts.append(QUIZ.replace("answered(self, trace: vf.Trace)", "a(self, reply: vf.Response)"))
+    for number, text in enumerate([*texts, QUIZ.replace("    def load", endless)]):
+        (folder / f"bad{number}.py").write_text(text)
+    cases = [*((f"bad{number}", {}) for number in range(len(texts) + 1)), ("quiz", {"split": 1})]
     code = (
         "import sys, json\nfrom envgen.table.verifiers_tasks import Tasks\n"
         "for name, config in json.loads(sys.argv[1]):\n"
         f"    try:\n        Tasks(f'{folder}/{{name}}.py', config, None, None)\n"
         "    except ValueError as error:\n        print(error)\n"
     )
-    done = subprocess.run(
-        [python, "-c", code, json.dumps(cases)],
-        cwd=Path(envgen.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    command = [python, "-c", code, json.dumps(cases)]
+    root = Path(envgen.__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=200)
     expected = "expected one question and one answer, scored by its text alone"
     obstacles = [f"task 0 needs {obstacle}; {expected}" for obstacle in (*OBSTACLES, *["several turns"] * 2)]
     *refused, endless, unknown = done.stdout.splitlines()
-    assert (refused, endless) == (obstacles, "its tasks have no end; set environment.options.limit"), (
-        done.stderr
-    )
+    assert refused == obstacles, done.stderr
+    assert endless == "its tasks have no end; set environment.options.limit"
     assert unknown.startswith("environment.options.config: taskset.split: Extra inputs are not permitted")
 
 
@@ -239,14 +220,10 @@ class Replies:
     source = "quiz-v1"
 
     def __init__(self) -> None:
-        self.rows = [
-            {
-                "level": "ab"[n % 2],
-                "answer": "1",
-                MESSAGES: [{"role": "user", "content": f"{n % 1_199}?"}],
-                ENTRY: {"row": n, "digest": str(n)},
-            }
-            for n in range(1_200)
+        asked = [[{"role": "user", "content": f"{n % 1_199}?"}] for n in range(1_200)]
+        self.rows: list[dict[str, Any]] = [
+            {"level": "ab"[n % 2], "answer": "1", MESSAGES: turns, ENTRY: {"row": n, "digest": str(n)}}
+            for n, turns in enumerate(asked)
         ]
 
     def call(self, method: str, *arguments: Any) -> Any:
