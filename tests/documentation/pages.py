@@ -39,11 +39,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
         "How the instances of both sets are answered: [Statistics](statistics.md).",
     ),
     ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
-    (
-        "engine",
-        EngineConfig,
-        "What generates the answers of evaluation and engineer: [Engines](engines.md).",
-    ),
+    ("engine", EngineConfig, "What generates the answers of evaluation and engineer: [Engines](engines.md)."),
     ("rewards", RewardWeights, "Weights of the terms of a training reward."),
     ("training", TrainingSettings, "How training is started."),
 )

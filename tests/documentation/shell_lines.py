@@ -27,44 +27,26 @@ CLUSTER = "needs a cluster, containers, a database or a bucket of one's own"
 GPU = "needs a GPU, or what only a GPU needs"
 NETWORK = "asks the network"
 INSTALLS = "installs packages, for minutes"
+APART = "verifiers is installed apart; tests/infra/test_stage_export.py calls vf-validate"
 HOURS = "takes an hour or more"
-LEFT_OUT = {
-    "make demo": INSTALLS,
-    "make test": "runs this test",
-    "make vllm": INSTALLS,
-    ". .venv/bin/activate": "the test has envwright on its path",
-    "python3.12 -m venv": INSTALLS,
-    "pip install": INSTALLS,
-    "envwright benchmark http://localhost:8000": "needs an endpoint",
-    "envwright benchmark Qwen/Qwen3-4B": NETWORK,
-    "envwright compare guards.yaml --jobs": HOURS,
-    "envwright run qwen3-4b": GPU,
-    "envwright run puzzles": GPU,
-    "envwright run ./riddle_rows.yaml": "verifiers is installed apart",
-    "envwright profile ./reversed.yaml": "verifiers is installed apart",
-    "envwright compare ./reversed.yaml": "verifiers is installed apart",
-    "envwright engineers bench --engineer bench/": "asks a file of the checkout",
-    "envwright engineers bench --engineer openai": "needs an endpoint",
-    "envwright run micro --engineer openai": "needs an endpoint",
-    "CUDA_VISIBLE_DEVICES=": GPU,
-    "hf download": NETWORK,
-    "git clone": NETWORK,
-    ".venv-verifiers/bin/pip install": INSTALLS,
-    "envwright warmstart -o warm": NETWORK,
-    "envwright warmstart -o smollm2-warm": HOURS,
-    "envwright run smollm2-135m": HOURS,
-    "VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python": "serves until it is ended, weights that take hours",
-    "vf-validate": "verifiers is installed apart; tests/infra/test_stage_export.py calls it",
-    "vf-eval": "the same, with an endpoint",
-    "export PREFECT_SERVER_API_AUTH_STRING": CLUSTER,
-    "export PREFECT_API_URL": CLUSTER,
-    "mlflow server": CLUSTER,
-    "cd infra/deploy": CLUSTER,
-    "prefect work-pool create": CLUSTER,
-    "sbatch": CLUSTER,
-    "prefect deployment run curriculum/qwen3": CLUSTER,
-}
-"""What begins a command that no test runs -> why."""
+ENDPOINT = "needs an endpoint"
+LEFT_OUT = [
+    (CLUSTER, "export PREFECT_SERVER_API_AUTH_STRING", "export PREFECT_API_URL", "mlflow server", "sbatch"),
+    (CLUSTER, "cd infra/deploy", "prefect work-pool create", "prefect deployment run curriculum/qwen3"),
+    (GPU, "envwright run qwen3-4b", "envwright run puzzles", "CUDA_VISIBLE_DEVICES="),
+    (NETWORK, "hf download", "git clone", "envwright benchmark Qwen/Qwen3-4B", "envwright warmstart -o warm"),
+    (INSTALLS, "make demo", "make vllm", "python3.12 -m venv", "pip install", ".venv-verifiers/bin/pip "),
+    (APART, "envwright run ./riddle_rows.yaml", "envwright profile ./reversed.yaml"),
+    (APART, "envwright compare ./reversed.yaml", "vf-validate", "vf-eval"),
+    (HOURS, "envwright warmstart -o smollm2-warm", "envwright run smollm2-135m"),
+    (HOURS, "envwright compare guards.yaml --jobs"),
+    (ENDPOINT, "envwright engineers bench --engineer openai", "envwright run micro --engineer openai"),
+    (ENDPOINT, "envwright benchmark http://localhost:8000"),
+    ("asks a file of the checkout", "envwright engineers bench --engineer bench/"),
+    ("serves until it is ended", "VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python"),
+    ("calls this test, or is done for it", "make test", ". .venv/bin/activate"),
+]
+"""Why no test runs a command, and what such commands begin with."""
 ELSEWHERE = {"deploy.md": CLUSTER}
 """Pages on which nothing can be run."""
 RUN_ALL_THE_SAME = ("envwright run qwen3-4b --dry-run",)
@@ -81,7 +63,7 @@ def left_out(page: Path, line: str) -> str:
     """Why a command is not run; empty if it is."""
     if line.startswith(RUN_ALL_THE_SAME):
         return ""
-    reasons = (why for begin, why in LEFT_OUT.items() if line.startswith(begin))
+    reasons = (why for why, *begins in LEFT_OUT if line.startswith(tuple(begins)))
     return ELSEWHERE.get(page.name, "") or next(reasons, "")
 
 

@@ -8,16 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, false_discovery_control, norm
 from support.worlds import cells_of, changes, covered, false_ahead, outcomes
 
-from envgen.estimates import (
-    ALPHA,
-    detectable,
-    difference,
-    difference_bounds,
-    holm,
-    rate,
-    rate_bounds,
-    wilson,
-)
+from envgen.estimates import ALPHA, detectable, difference, difference_bounds, holm, rate, rate_bounds, wilson
 
 
 @pytest.mark.parametrize(
