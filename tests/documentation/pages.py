@@ -11,38 +11,24 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from engineer.spec import EngineerSpec
-from envgen.registry import EnvironmentSpec
 from envgen.yaml_files import read_yaml
 from flows.cli import app
 from infra.config.preset import PRESETS, Preset
-from infra.config.sets import EvaluationSpec, TestSpec, ValidationSpec
-from policy.chat.engine_config import EngineConfig
-from policy.grpo.rewards import RewardWeights
-from policy.grpo.train_spec import TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 HEAD = "<!-- Made by tests/documentation/pages.py; change the code, not this file. -->"
-SECTIONS: tuple[tuple[str, type[BaseModel], str], ...] = (
-    ("environment", EnvironmentSpec, "The environment and its options: [Environments](environments.md)."),
-    ("validation", ValidationSpec, "The fixed set of instances that every checkpoint is judged on."),
-    (
-        "test",
-        TestSpec,
-        "Other instances that every checkpoint answers and that training, engineer and gate never see, in the"
-        " strata and the grid of the validation set. At most one of `instances` and `file`; `test:"
-        " {}` takes the defaults.",
-    ),
-    (
-        "evaluation",
-        EvaluationSpec,
-        "How the instances of both sets are answered: [Statistics](statistics.md).",
-    ),
-    ("engineer", EngineerSpec, "Who designs: [Engineers](engineer.md)."),
-    ("engine", EngineConfig, "What generates the answers of evaluation and engineer: [Engines](engines.md)."),
-    ("rewards", RewardWeights, "Weights of the terms of a training reward."),
-    ("training", TrainingSettings, "How training is started."),
-)
+SECTIONS = {
+    "environment": "The environment and its options: [Environments](environments.md).",
+    "validation": "The fixed set of instances that every checkpoint is judged on.",
+    "test": "Other instances that every checkpoint answers and that training, engineer and gate never see, in"
+    " the strata and the grid of the validation set. At most one of `instances` and `file`; `test: {}` takes"
+    " the defaults.",
+    "evaluation": "How the instances of both sets are answered: [Statistics](statistics.md).",
+    "engineer": "Who designs: [Engineers](engineer.md).",
+    "engine": "What generates the answers of evaluation and engineer: [Engines](engines.md).",
+    "rewards": "Weights of the terms of a training reward.",
+    "training": "How training is started.",
+}
 
 
 def commands_page() -> str:
@@ -91,8 +77,9 @@ shipped one, `envwright run ./mine.yaml` yours, and `--set a.b=c` changes any fi
     paths = sorted(PRESETS.glob("*.yaml"))
     lines = [f"| `{path.stem}` | {read_yaml(path)['description'].strip()} |" for path in paths]
     lines += ["", "## Fields", "", *_table(Preset)]
-    for name, model, text in SECTIONS:
-        lines += ["", f"### `{name}`", "", text, "", *_table(model)]
+    for name, text in SECTIONS.items():
+        kind: Any = Preset.model_fields[name].annotation
+        lines += ["", f"### `{name}`", "", text, "", *_table((get_args(kind) or [kind])[0])]
     lines += ["", "### `trl`", ""]
     lines += [
         "Any option of [TRL's `GRPOConfig`](https://huggingface.co/docs/trl/grpo_trainer) by its own name;",
@@ -128,18 +115,10 @@ def _kind(annotation: Any) -> str:
 
 
 def _bounds(field: FieldInfo) -> str:
-    limits = {
-        sign: _number(getattr(limit, sign))
-        for limit in field.metadata
-        for sign in ("ge", "gt", "le", "lt")
-        if hasattr(limit, sign)
-    }
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-    return " ".join(f"{signs[sign]}{value}" for sign, value in limits.items()).replace("<", "&lt;")
-
-
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    limits = [(sign, getattr(limit, key, None)) for limit in field.metadata for key, sign in signs.items()]
+    numbers = [(sign, f"{n:,}" if isinstance(n, int) else f"{n:g}") for sign, n in limits if n is not None]
+    return " ".join(sign + number for sign, number in numbers).replace("<", "&lt;")
 
 
 def _default(field: FieldInfo) -> str:
