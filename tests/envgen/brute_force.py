@@ -91,20 +91,13 @@ def _joint_moves(
 
 def steps_from(problem: Problem, source: Cell) -> dict[Cell, int]:
     """Steps from a cell to every cell that one agent alone can reach."""
-    steps, frontier = {source: 0}, [source]
-    while frontier:
-        onward = []
-        for row, column in frontier:
-            for cell in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-                if (
-                    cell not in steps
-                    and cell not in problem.holes
-                    and min(cell) >= 0
-                    and max(cell) < problem.size
-                ):
-                    steps[cell] = steps[row, column] + 1
-                    onward.append(cell)
-        frontier = onward
+    free = [(r, c) for r in range(problem.size) for c in range(problem.size) if (r, c) not in problem.holes]
+    near, steps, reached = _neighbours(free), {source: 0}, [source]
+    for cell in reached:  # which grows
+        for beside in near[cell]:
+            if beside not in steps:
+                steps[beside] = steps[cell] + 1
+                reached.append(beside)
     return steps
 
 

@@ -18,19 +18,14 @@ from envgen.registry import ENVIRONMENTS, EnvironmentSpec
 from envgen.table.verifiers import find_python
 from policy.grpo.rewards import DEFAULT_WEIGHTS, reward_functions
 
-CHAIN, PATH = (
-    {"name": name, "generator": name, "settings": settings}
-    for name, settings in (
-        ("chain_sum", {"terms": [2, 4], "digits": [2, 5]}),
-        ("shortest_path", {"side": [4, 8], "infeasible_ratio": [0, 1]}),
-    )
-)
+SUM = {"name": "sums", "generator": "chain_sum", "settings": {"terms": [2, 4], "digits": [2, 5]}}
+WAY = {"name": "ways", "generator": "shortest_path", "settings": {"side": [4, 8], "infeasible_ratio": [0, 1]}}
 STRATA: dict[str, tuple[dict, dict[str, dict[str, float]]]] = {
     "mapf-frozenlake": ({}, {"3": {"hole_ratio": 0.2, "wait_ratio": 0.5}}),
     "sums": ({}, {"3": {"digits": 3.5, "carry_ratio": 0.25}}),
     "reasoning-gym": (
-        {"strata": [CHAIN, PATH]},
-        {"chain_sum": {"terms": 2.5, "digits": 3.5}, "shortest_path": {"side": 5.5, "infeasible_ratio": 0.5}},
+        {"strata": [SUM, WAY]},
+        {"sums": {"terms": 2.5, "digits": 3.5}, "ways": {"side": 5.5, "infeasible_ratio": 0.5}},
     ),
     "dataset": (
         {"source": str(Path(table.__file__).with_name("skeleton.jsonl")), "strata": {"column": "level"}},
