@@ -70,34 +70,14 @@ def test_spacing_and_leading_zeros_do_not_matter(text: str):
     assert parse_plan(text, 1) == (((0, 1), (0, 2)),)
 
 
-NOT_ANSWERS = """
-I do not know.
-Agent 0:
-Agent 0: ()
-Agent 0: (0)
-Agent 0: (0,1,2)
-Agent 0: (-1,0)
-Agent 0: (0.0,1)
-Agent 0: (0;1)
-Agent 0: [0,1]
-Agent 0: (0,1) -> (0,2)
-Agent 0: (0,1), (0,2)
-Agent 0: (0,1) (0,2
-Agent 0: (0,1) and then rest
-- Agent 0: (0,1)
-agent 0: (0,1)
-Agent0: (0,1)
-Agent 00: (0,1)
-Agent 10: (0,1)
-Agent ٠: (0,1)
-Agent 0: (１,２)
-Agent 0: (1000,0)
-Agent 0: (1e3,0)
-Agent 0: (__import__('os'),0)
-""".strip().splitlines()
+NO_PATHS = ["()", "(0)", "(0,1,2)", "(-1,0)", "(0.0,1)", "(0;1)", "[0,1]", "(0,1) -> (0,2)", "(0,1), (0,2)"]
+NO_PATHS += ["(0,1) (0,2", "(0,1) and then rest", "(１,２)", "(1000,0)", "(1e3,0)", "(__import__('os'),0)"]
+AGENTS = ["- Agent 0", "agent 0", "Agent0", "Agent 00", "Agent 10", "Agent ٠"]
+NOT_ANSWERS = [*(f"Agent 0: {path}" for path in NO_PATHS), *(f"{agent}: (0,1)" for agent in AGENTS)]
+NOT_ANSWERS += ["I do not know.", "Agent 0:", "Agent 0:\n(0,1) (0,2)", "", "\n" * 100]
 
 
-@pytest.mark.parametrize("text", ["", "\n" * 100, "Agent 0:\n(0,1) (0,2)", *NOT_ANSWERS])
+@pytest.mark.parametrize("text", NOT_ANSWERS)
 def test_text_that_is_not_in_the_answer_format_is_a_parse_error(text: str):
     with pytest.raises(PlanParseError, match="no line of the form"):
         parse_plan(text, 1)
