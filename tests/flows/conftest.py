@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,13 @@ Envwright = Callable[..., Done]
 def envwright(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Envwright:
-    """Run a command in `tmp_path`, with its runs there; `typed` is what its standard input holds."""
+    """Run a command in `tmp_path`, with its runs there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*arguments: object, typed: bytes = b"") -> Done:
+    def run(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["envwright", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(typed), encoding="utf-8"))
         with pytest.raises(SystemExit) as caught:
             main()
         said = capsys.readouterr()

@@ -20,8 +20,6 @@ HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x onerror=aler
 TINY = load_preset("tiny")
 EMBEDDED = "data:image/svg+xml;base64,"
 VOID = {"meta", "br", "img", "link", "input", "hr", "base"}
-
-
 EVEN = boards_config({3: (0.5, 0.2, 0.25), 4: (0.25, 0.2, 0.25), 5: (0.25, 0.2, 0.25)})
 MOVED = boards_config({4: (0.4, 0.3, 0.25), 5: (0.35, 0.3, 0.25), 6: (0.25, 0.3, 0.25)})
 
@@ -32,13 +30,8 @@ def hostile_answers(instances: list[Instance], correct: int) -> list[Rollout]:
     for n, instance in enumerate(instances):
         first, second = instance.solution.plan
         size, holes = instance.problem.size, instance.problem.holes[:1]
-        wrong = [
-            "I cannot.",
-            answer(((*first, (size, 0)), second)),
-            answer((first[:1], second)),
-            answer((first, first)),
-            answer(((*first[:-1], *holes), second)),
-        ][n % 5]
+        plans = [(path, second) for path in ((*first, (size, 0)), first[:1], (*first[:-1], *holes))]
+        wrong = ["I cannot.", *map(answer, [*plans, (first, first)])][n % 5]
         text = answer((first, second)) if n % 10 < correct else f"{HOSTILE}\n{wrong}"
         rollouts.append(rollout(instance, text, truncated=n % 10 == 9))
     return rollouts

@@ -48,7 +48,6 @@ def preset(name: str) -> Preset:
 def logged_runs(client: MlflowClient, name: str) -> dict[str | None, MlflowRun]:
     """The runs of a curriculum by stage; its own is at None."""
     experiment = client.get_experiment_by_name(f"envwright/{name}")
-    assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     by_stage = {run.data.tags.get("stage"): client.get_run(run.info.run_id) for run in runs}
     assert len(by_stage) == len(runs), "a run for each stage, and one for the curriculum"
@@ -77,9 +76,7 @@ def points(client: MlflowClient, run: MlflowRun, metric: str) -> list[tuple[int,
     return sorted((entry.step, entry.value) for entry in history)
 
 
-def test_a_curriculum_is_logged_once_with_a_run_a_model_and_data_sets_for_each_stage(
-    client: MlflowClient, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stage_is_logged_once_as_a_run_with_model_and_data_sets(client, store, tmp_path, monkeypatch):
     tested = load_preset("micro", {"name": "chain", "test": {"instances": 1}})
     run = finished_run(tmp_path / "runs" / "chain", (3, 5, 7), tested)
     for stage, other in ((-1, 1), (0, -1), (1, 0)):
@@ -127,9 +124,7 @@ def statuses(client: MlflowClient, name: str) -> list[str]:
     return [runs[stage].info.status for stage in (None, "0", "1")]
 
 
-def test_a_stage_has_a_running_run_with_points_until_an_error_or_a_signal_and_keeps_it_when_it_is_resumed(
-    client: MlflowClient, tmp_path: Path
-):
+def test_a_stage_has_a_run_with_points_that_ends_as_it_does_and_is_resumed_with_it(client, tmp_path: Path):
     run = being_trained(tmp_path / "runs" / "live", preset("live"))
     record_start(run)
     assert logged_runs(client, "live")[None].info.status == "RUNNING"
@@ -177,9 +172,7 @@ def traced(run: Run, **more: object) -> None:
     mlflow_log.end_trace(trace, asked(0, shares(0.5), **more))
 
 
-def test_a_stage_done_again_or_cut_off_has_one_run_with_its_model_and_traces_of_its_design_calls(
-    client: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stage_done_again_or_cut_off_has_one_run_with_model_and_traces(client, tmp_path, monkeypatch):
     run = finished_run(tmp_path / "runs" / "again", (3, 5), preset("again"))
     with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
         patched.setattr(mlflow_log, "_ARTIFACTS", (1 / 0 for _ in "x"))

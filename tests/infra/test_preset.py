@@ -65,11 +65,6 @@ def test_a_preset_is_sparse_and_defaults_are_filled_in(file: Path):
     assert set(resolved) == set(Preset.model_fields)
 
 
-def test_a_learning_rate_without_a_point_is_a_number_in_a_file_too(file: Path):
-    preset = load_preset(changed(file, "model: tiny", "model: tiny\ntrl: {learning_rate: 1e-4, beta: 2e-2}"))
-    assert preset.trl == {"learning_rate": 1e-4, "beta": 0.02}
-
-
 def test_validation_holds_the_same_number_of_every_class():
     grid = {"wait_ratio": (0.25, 0.75), "hole_ratio": (0.2, 0.3)}
     space = space_of(Options(map_sizes=(3, 5)))
@@ -132,21 +127,9 @@ BROKEN = [
     ("name: small", "name: small\nstagse: 3", "stagse: Extra inputs are not permitted (got 3)"),
     ("name: small", "name: small\nevaluation: {samples: 3}", "samples: 3 greedy answers to an instance are"),
     ("options: {map_sizes: [3, 4]}", "name: sum", "environment.name: there is no environment 'sum'; did you"),
-    (
-        "map_sizes: [3, 4]",
-        "map_size: [3, 4]",
-        "environment.options: map_size: Extra inputs are not",
-    ),
-    (
-        FIRST,
-        "3: {data_ratio: 0.5, hole_ratio: 0.7",
-        "default_config.sizes.3.hole_ratio: 0.7 is outside of",
-    ),
-    (
-        FIRST,
-        "3: {data_ratio: 0.4, hole_ratio: 0.2",
-        "default_config: Value error, data_ratio sums to 0.9",
-    ),
+    ("map_sizes: [3, 4]", "map_size: [3, 4]", "environment.options: map_size: Extra inputs are not"),
+    (FIRST, "3: {data_ratio: 0.5, hole_ratio: 0.7", "default_config.sizes.3.hole_ratio: 0.7 is outside of"),
+    (FIRST, "3: {data_ratio: 0.4, hole_ratio: 0.2", "default_config: Value error, data_ratio sums to 0.9"),
     ("map_sizes: [3, 4]", "map_sizes: [4, 3]", "environment.options: map_sizes [4, 3] must ascend"),
     ("prompt_style: compact", "prompt_style: prose", "prompt_style 'prose' is not one of board, compact"),
     (
@@ -157,29 +140,17 @@ BROKEN = [
 ]
 """A text of the small preset, what stands there instead, and the message."""
 ADDED = [
-    (
-        "validation: {grid: {depth: [1]}}",
-        "validation.grid.depth: there is no such knob; known are hole",
-    ),
+    ("validation: {grid: {depth: [1]}}", "validation.grid.depth: there is no such knob; known are hole"),
     ("rewards: {speed: 1}", "rewards.speed: mapf-frozenlake has no such term"),
-    (
-        "engineer: {context: V9}",
-        "engineer.context: Value error, context 'V9': expected one of V1, V2, V",
-    ),
-    (
-        "engineer: {name: frontiers}",
-        "engineer.name: there is no engineer 'frontiers'; did you mean",
-    ),
+    ("engineer: {context: V9}", "engineer.context: Value error, context 'V9': expected one of V1, V2, V"),
+    ("engineer: {name: frontiers}", "engineer.name: there is no engineer 'frontiers'; did you mean"),
     (
         "engineer: {name: bandit, options: {temprature: 1}}",
         "engineer.options of engineer 'bandit': there is no 'temprature'; did you mean 'temperature'?",
     ),
     ("trl: {top_p: 0.9}", "trl.top_p: envwright sets this option itself; remove it"),
     ("trl: {num_train_epochs: 3}", "trl.num_train_epochs: set the preset's own 'epochs' instead"),
-    (
-        "validation: {grid: {hole_ratio: [0.2, 0.9]}}",
-        "validation.grid.hole_ratio: 0.9 is outside of",
-    ),
+    ("validation: {grid: {hole_ratio: [0.2, 0.9]}}", "validation.grid.hole_ratio: 0.9 is outside of"),
     ("validation: {grid: {wait_ratio: []}}", "validation.grid.wait_ratio: has no values; give one"),
 ]
 """A line more, and the message."""
@@ -225,17 +196,14 @@ def test_answers_without_room_are_refused(name: str, field: str, tokens: int, sa
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("stages=5", ("stages", 5)),
         ("trl.learning_rate=1e-4", ("trl.learning_rate", 1e-4)),
         ("trl.learning_rate=-2E+3", ("trl.learning_rate", -2000.0)),
-        ("trl.beta=0.0", ("trl.beta", 0.0)),
         ("trl.bf16=false", ("trl.bf16", False)),
         ("engineer.gate=off", ("engineer.gate", "off")),
         ("model=~/models/a=b", ("model", "~/models/a=b")),
         ("description=", ("description", None)),
         ("description='12'", ("description", "12")),
         ("environment.options.map_sizes=[3, 4]", ("environment.options.map_sizes", [3, 4])),
-        ("validation={instances: 3}", ("validation", {"instances": 3})),
         ("description=[unclosed", ("description", "[unclosed")),
         ("description=2020-13-45", ("description", "2020-13-45")),
         ("description=1e4 boards", ("description", "1e4 boards")),
@@ -301,18 +269,12 @@ def test_a_random_start_is_drawn_by_the_seed():
 def test_a_random_start_is_drawn_anew_until_its_rows_exist(tmp_path: Path):
     kinds = {"few": 30, "many": 300}
     asked = [(f"{kind} {n}", kind) for kind, count in kinds.items() for n in range(count)]
-    write_rows(
-        tmp_path / "rows.jsonl", ({"prompt": text, "answer": "a", "kind": kind} for text, kind in asked)
-    )
-    options = {"source": str(tmp_path / "rows.jsonl"), "strata": {"column": "kind"}, "scorer": "exact"}
-    fields = {
-        "environment": {"name": "dataset", "options": options},
-        "default_config": "random",
-        "validation": {"instances": 10},
-        "instances": 100,
-        "rewards": {"format": 0.0, "valid": 1.0, "optimal": 0.0},
-        "prompt_style": "plain",
-    }
+    rows = ({"prompt": text, "answer": "a", "kind": kind} for text, kind in asked)
+    source = write_rows(tmp_path / "rows.jsonl", rows)
+    options = {"source": source, "strata": {"column": "kind"}, "scorer": "exact"}
+    fields = {"environment": {"name": "dataset", "options": options}, "default_config": "random"}
+    fields |= {"validation": {"instances": 10}, "instances": 100, "prompt_style": "plain"}
+    fields |= {"rewards": {"format": 0.0, "valid": 1.0, "optimal": 0.0}}
     for seed in range(5):
         start = load_preset("micro", {**fields, "seed": seed}).start_config
         assert start.counts(100)["few"] <= 20

@@ -36,16 +36,11 @@ def made_run(folder: Path, preset: Preset) -> Run:
 
 def own_preset(folder: Path) -> Preset:
     """A preset on a generator of the user."""
-    shutil.copy(skeleton.__file__, folder / "products.py")
-    preset = (Path(__file__).parents[2] / "infra/config/presets/micro-sums.yaml").read_text()
-    head, _, tail = preset.partition("environment:")
-    strata = "{short: {data_ratio: 0.5, digits: 3}, long: {data_ratio: 0.5, digits: 5}}"
-    (folder / "own.yaml").write_text(
-        f"{head}environment: {{name: module, options: {{file: products.py}}}}\n"
-        f"default_config: {{strata: {strata}}}\n"
-        f"engine:{tail.partition('engine:')[2]}".replace("close: 0.5", "partial: 0.5")
-    )
-    return load_preset(str(folder / "own.yaml"))
+    file = shutil.copy(skeleton.__file__, folder / "products.py")
+    strata = {"short": {"data_ratio": 0.5, "digits": 3}, "long": {"data_ratio": 0.5, "digits": 5}}
+    own = {"environment": {"name": "module", "options": {"file": str(file)}}, "validation": {"instances": 4}}
+    own |= {"default_config": {"strata": strata}, "rewards": {"format": 0.1, "valid": 1.0, "optimal": 0.0}}
+    return load_preset("micro-sums", own)
 
 
 @pytest.fixture(scope="module", params=["micro", "micro-sums", "own"])

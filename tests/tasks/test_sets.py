@@ -12,6 +12,7 @@ from engineer.gate import BASE_POLICY
 from engineer.prompt import design_prompt
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
+from envgen.files import write_json
 from infra import tables
 from infra.config.preset import load_preset
 from infra.results import CurriculumResults
@@ -20,8 +21,10 @@ from infra.runs.context import design_context
 from infra.runs.files import TEST, TEST_ROLLOUTS, TRAIN_DATA, VALIDATION, File
 from infra.runs.run import Run
 from infra.runs.steps import read_records
+from policy.checkpoints import SIMULATED_STATE
+from policy.learner import Learner
 from policy.rollouts import breakdown_of
-from policy.simulated import SimulatedModel
+from policy.simulated import SimulatedModel, SimulatedPolicy
 from tasks.data import generate, make_test, make_validation
 from tasks.learn import evaluate_test
 
@@ -95,13 +98,16 @@ def test_every_policy_answers_the_test_set_and_nothing_of_it_reaches_engineer_an
 
 
 @pytest.mark.slow
-def test_a_stage_whose_test_rollouts_are_damaged_is_evaluated_on_the_test_set_again(play):
-    run, results = play("run", test={"instances": 1})
-    whole = run.path(TEST_ROLLOUTS, 1).read_bytes()
-    run.path(TEST_ROLLOUTS, 1).write_bytes(b"damaged")
-    _, after = play("run", test={"instances": 1})
-    assert run.path(TEST_ROLLOUTS, 1).read_bytes() == whole
-    assert [stage.test for stage in after.stages] == [stage.test for stage in results.stages]
+def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(play, tmp_path: Path):
+    skills = dict.fromkeys(load_preset("simulated").space.names, (3.0, 0.0, 3.0))
+    knowing = SimulatedPolicy(learner=Learner(noise=15), skills=skills)
+    write_json(tmp_path / "model" / SIMULATED_STATE, knowing)
+    settings = {"model": str(tmp_path / "model"), "engineer.name": "random", "engineer.gate": "rollback"}
+    run, results = play("undone", **settings, **{"validation.instances": 10})
+    gates = [(stage.gate.action, stage.gate.in_force, stage.gate.dropped) for stage in results.stages]
+    assert gates == [("rollback", BASE_POLICY, True)] * 2
+    assert [stage.config for stage in results.stages] == [run.preset.default_config] * 2
+    assert "The gate rolled back: the run ends with the base policy." in run.read(files.REPORT)
 
 
 def test_training_validation_and_test_set_share_no_board_where_boards_are_few(tmp_path: Path):

@@ -106,12 +106,8 @@ def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonRe
         ("checkpoint-V6", "fixed"): ((1,), pytest.approx(0.1)),
         ("random", "fixed"): ((1,), pytest.approx(0.1)),
     }, "seed 1: 6, 6 and 5"
-    assert arms(results, "valid")["seeds"].tolist() == [
-        "2 of 2 (differences: 1)",
-        "2 of 2 (differences: 1)",
-        "1 of 2! (only 1)",
-        "0 of 2",
-    ]
+    seeds = [*["2 of 2 (differences: 1)"] * 2, "1 of 2! (only 1)", "0 of 2"]
+    assert arms(results, "valid")["seeds"].tolist() == seeds
 
 
 def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(folder, results):
@@ -125,27 +121,21 @@ def test_the_primary_difference_is_tested_alone_and_the_others_by_holm(folder, r
     assert first.adjusted["optimal"] > first.differences["optimal"].p
 
 
-def test_a_run_that_cannot_be_read_is_marked_with_its_reason_and_in_no_figure(tmp_path: Path):
-    spec = comparison("random", "fixed", "levels", seeds=[0], settings={"stages": 2})
-    play(tmp_path, {"random-s0": (2, 4, 4), "fixed-s0": (2, 4, 4), "levels-s0": (2, 4, 4)}, spec)
+def test_a_run_that_cannot_be_read_or_compared_is_marked_with_its_reason_and_in_no_figure(tmp_path: Path):
+    spec = comparison("random", "fixed", "levels", "frontier", seeds=[0], settings={"stages": 2})
+    play(tmp_path, dict.fromkeys(("random-s0", "fixed-s0", "levels-s0"), (2, 4, 4)), spec)
+    other = spec.children[3]
+    with_results(finished_run(tmp_path / other.name, (2, 4, 4), other.preset, test=instances(seed=9)))
     (tmp_path / "random-s0" / "stage-01" / "test_rollouts.parquet").write_text("damaged")
     (tmp_path / "levels-s0" / "curriculum.json").unlink()
     results = gather(tmp_path, spec, {})
-    states = {child.arm: child.state for child in results.children}
-    assert states == {"random": "unreadable", "fixed": "finished", "levels": "unreadable"}
+    states = [child.state for child in results.children]
+    assert states == ["unreadable", "finished", "unreadable", "unreadable"]
     assert "test_rollouts.parquet" in results.children[0].reason
     assert "curriculum.json is missing" in results.children[2].reason
+    assert results.children[3].reason == "was evaluated on other instances than the first one"
     assert [arm.label for arm in results.arms if arm.rates] == ["fixed"]
-    assert "Unreadable: random-s0 and levels-s0." in conclusions(results)
-
-
-def test_a_run_on_other_instances_is_not_compared(tmp_path: Path):
-    spec = comparison("random", "fixed", seeds=[0], settings={"stages": 2})
-    play(tmp_path, {"random-s0": (2, 4, 4)}, spec)
-    other = spec.children[1]
-    with_results(finished_run(tmp_path / other.name, (2, 4, 4), other.preset, test=instances(seed=9)))
-    last = gather(tmp_path, spec, {}).children[1]
-    assert (last.state, last.reason) == ("unreadable", "was evaluated on other instances than the first one")
+    assert "Unreadable: random-s0, levels-s0 and frontier-s0." in conclusions(results)
 
 
 def test_it_is_said_what_failed_and_what_waits(results: ComparisonResults):
@@ -181,12 +171,15 @@ def test_the_page_and_its_figures_are_whole_and_safe(results: ComparisonResults,
     assert all(f"minus {base}" in differences for base in ("random", "fixed"))
 
 
-def test_the_page_says_who_is_ahead_and_leads_to_the_reports(results: ComparisonResults, page: Page):
+def test_the_page_says_who_is_ahead_with_the_reports_and_when_and_how_it_was_made(results, page: Page):
     headline = html.unescape(re.findall("<h1>(.*?)</h1>", page.source)[0]).replace("\u00a0", " ")
     assert headline == conclusions(results)[0].replace("\u00a0", " ")
     assert re.search(r"Against fixed, in valid rate on the test set: .*checkpoint-V6", headline)
     finished = {child.name for child in results.children if child.state == "finished"}
     assert {f"{name}/report.html" for name in finished} == set(re.findall(r'href="([^"#]+)"', page.source))
+    facts = re.findall("<dt>.*?</dt><dd>(.*?)</dd>", html.unescape(page.source).replace("\u00a0", " "))
+    assert facts[-3:] == ["2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores"]
+    assert "<pre>envwright compare compare-micro</pre>" in page.source
 
 
 def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.001) -> Pair:
@@ -212,14 +205,6 @@ def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.0
 def test_only_an_adjusted_p_value_below_5_percent_puts_an_arm_ahead_or_behind(results, pairs, said):
     text = conclusions(results.model_copy(update={"pairs": pairs}))[0].replace("\u00a0", " ")
     assert text == said.replace("{}", "in valid rate on the test set")
-
-
-def test_the_page_says_when_on_what_and_with_which_command_it_was_made(page: Page):
-    text = html.unescape(page.source).replace("\u00a0", " ")
-    facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
-    provenance = ("2026-01-02 03:04:05 UTC", "0.1.0+abc", "Linux, 2 cores")
-    assert tuple(list(facts.values())[-3:]) == provenance
-    assert "<pre>envwright compare compare-micro</pre>" in page.source
 
 
 def test_nothing_finished_is_shown_as_that(tmp_path: Path):
@@ -264,11 +249,8 @@ def test_run_report_and_comparison_agree_on_several_answers_to_an_instance(tmp_p
         def answers(instances: list, right: int, drawn: list = drawn) -> list:
             """Valid as drawn, three in a row."""
             drawn.append(np.random.default_rng([right, len(drawn)]).random((len(instances), 3)) < right / 10)
-            each = [
-                rollouts([instance], 10 * ok)[0]
-                for instance, row in zip(instances, drawn[-1], strict=True)
-                for ok in row
-            ]
+            pairs = zip(instances, drawn[-1], strict=True)
+            each = [rollouts([instance], 10 * ok)[0] for instance, row in pairs for ok in row]
             return [rollout.model_copy(update={"truncated": not rollout.verdict.valid}) for rollout in each]
 
         correct, test = ((3, 7), (3, 6))[child.arm == "fixed"], instances(seed=4)
@@ -281,7 +263,6 @@ def test_run_report_and_comparison_agree_on_several_answers_to_an_instance(tmp_p
         assert arm.rates["valid"] == rate(ends[arm.label].mean(axis=1), strata)
         assert arm.rates["pass@3"] == rate(ends[arm.label].any(axis=1), strata)
         run = runs[arm.label].read(RESULTS)
-        assert run.stages[0].test is not None
         assert run.stages[0].test.overall.valid_rate.low == pytest.approx(arm.rates["valid"].low)
         before, _, _, after = flags[arm.label]
         assert run.stages[0].valid_gain == difference(after.mean(axis=1) - before.mean(axis=1), strata)

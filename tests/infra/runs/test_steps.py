@@ -1,7 +1,4 @@
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,22 +118,6 @@ def test_a_key_depends_on_what_decides_it_and_not_on_its_order():
         step_key("unknown", {})
     with pytest.raises(ValueError, match="not JSON compliant"):
         step_key("train", {"a": float("nan")})
-
-
-KILLED = """
-import os, pathlib, sys
-from infra.runs.steps import run_step
-directory, outputs = pathlib.Path(sys.argv[1]), ("config.json", "checkpoint")
-run_step(directory, "generate", {"seed": 0}, outputs, lambda: os.kill(os.getpid(), 9))
-"""
-
-
-def test_a_process_killed_in_the_middle_leaves_the_step_undone(tmp_path: Path):
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=60)
-    assert done.returncode == -signal.SIGKILL
-    assert not (tmp_path / ".steps" / "generate.json").exists()
-    assert not step(tmp_path).reused
-    assert step(tmp_path).reused
 
 
 def test_a_policy_that_is_not_as_its_step_recorded_it_is_refused(tmp_path: Path):
