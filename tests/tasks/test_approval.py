@@ -12,7 +12,6 @@ from envgen.config import EnvConfig
 from envgen.errors import ConfigError, RunDirectoryError
 from flows.approval import approval_form
 from infra.config.preset import load_preset
-from infra.results import Decision
 from infra.runs.files import CONFIG, DECISION, PROPOSAL
 from infra.runs.next_config import decided, last_stage, must_ask, next_config, store_decision
 from infra.runs.run import Run
@@ -43,12 +42,6 @@ def decide(run: Run, verdict: Any, **more: Any) -> EnvConfig | None:
     return next_config(run, 0)
 
 
-def stored(run: Run) -> Decision:
-    decision = run.decision(0)
-    assert decision is not None
-    return decision
-
-
 def edited(**knobs: float) -> dict[str, Any]:
     raw = PROPOSED.model_dump(mode="json")
     raw["sizes"]["6"] |= knobs
@@ -60,7 +53,8 @@ def test_every_verdict_leads_to_its_config_and_may_be_replaced_and_without_one_t
     assert next_config(run, 0) is None
     assert decide(run, "reject", comment="too hard") == PREVIOUS
     assert not must_ask(run, 0)
-    assert (stored(run).decision, stored(run).edited, stored(run).comment) == ("reject", False, "too hard")
+    rejected = run.decision(0)
+    assert (rejected.decision, rejected.edited, rejected.comment) == ("reject", False, "too hard")
     assert decide(run, "stop") is None
     assert not must_ask(run, 0)
     assert decide(run, "approve", by="ada") == PROPOSED
@@ -78,13 +72,12 @@ def test_nobody_is_asked_where_the_preset_does_not_say_so_or_no_stage_follows(ru
 
 def test_an_edit_is_recorded_as_one_with_what_had_to_be_changed(run: Run):
     config = decide(run, "approve", edit=edited(data_ratio=0.1, hole_ratio=0.25))
-    assert config is not None
     assert config.strata["6"]["hole_ratio"] == 0.25
     assert sum(part.data_ratio for part in config.strata.values()) == pytest.approx(1)
-    assert stored(run).edited
-    assert stored(run).changes == ("data_ratio summed to 0.8 and was scaled to 1",)
+    assert run.decision(0).edited
+    assert run.decision(0).changes == ("data_ratio summed to 0.8 and was scaled to 1",)
     assert decide(run, "approve", edit=PROPOSED.model_dump(mode="json")) == PROPOSED
-    assert not stored(run).edited, "submitted as it was shown"
+    assert not run.decision(0).edited, "submitted as it was shown"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ def test_edits_are_part_of_the_decision_and_an_edit_of_what_is_not_there_is_refu
     said = CliRunner().invoke(app, ["approve", "mine", "--yes", "--set", "4.wait_ratio=0.5"])
     assert said.exit_code == 0, said.output
     decision = run.decision(0)
-    assert decision is not None
     assert (decision.edited, decision.config.strata["4"]["wait_ratio"]) == (True, 0.5)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.boards import solve
-from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
+from support.misbehaving_endpoint import Handler, completion, sends, serving
 
 from envgen.dataset import write_dataset
 from envgen.errors import DataError
@@ -47,19 +47,9 @@ def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(
     assert json.loads((tmp_path / "b" / "benchmark.json").read_text())["spec"]["model"] == spec.model
 
 
-def test_a_data_set_is_answered_too(tmp_path: Path):
-    write_dataset(tmp_path / "d.parquet", [item.instance for item in load_suite()[:3]], PromptStyle.BOARD, {})
-    with serving(answers("no plan")) as server:
-        model = f"{server.url}#m"
-        of_file = answer_all(tmp_path / "file", spec_of(model, data=str(tmp_path / "d.parquet")))
-    assert of_file.overall.n == 3
-    assert (of_file.labels("agents"), of_file.labels("wait subset")) == (["3 agents"], [])
-
-
 def test_data_that_cannot_be_read_leave_nothing_behind(tmp_path: Path):
-    with pytest.raises(DataError, match=r"nothing: expected a .parquet data set"):
-        answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "nothing")))
     write_dataset(tmp_path / "empty.parquet", [], PromptStyle.BOARD, {})
-    with pytest.raises(DataError, match=r"empty.parquet: holds no instance"):
-        answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / "empty.parquet")))
+    for name, said in (("nothing", "expected a .parquet data set"), ("empty.parquet", "holds no instance")):
+        with pytest.raises(DataError, match=f"{name}: {said}"):
+            answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / name)))
     assert not (tmp_path / "b").exists()

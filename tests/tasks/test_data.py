@@ -11,22 +11,17 @@ from envgen.mapf.problem import Instance
 from infra.config.preset import load_preset
 from infra.runs import files
 from infra.runs.run import Run
-from infra.runs.steps import StepRecord, read_record
+from infra.runs.steps import StepRecord, read_records
 from tasks.data import generate, make_validation
 
 TWO_AGENTS = "27d9526fe56f724122be4a2976f9093b6248c1ce84d7662ae10f8f134dda8b0f"
 """Key of the validation set of the preset micro."""
 
 
-def recorded(run: Run, stage: int | None, step: str) -> StepRecord:
-    record = read_record(run.folder(stage), step)
-    assert record is not None
-    return record
-
-
 def drawn(run: Run) -> StepRecord:
     make_validation.fn(run)
-    return recorded(run, None, "validation")
+    [record] = read_records(run.directory)
+    return record
 
 
 CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.4}}})
@@ -34,14 +29,11 @@ CROWDED = EnvConfig.model_validate({"sizes": {"3": {"data_ratio": 1, "hole_ratio
 
 
 def crowded(folder: Path, agents: int) -> Run:
-    options = {
-        "environment.options.agents": agents,
-        "environment.options.map_sizes": [3],
-        "environment.options.max_hole_ratio": 0.5,
-    }
+    options = {"agents": agents, "map_sizes": [3], "max_hole_ratio": 0.5}
     config = {"default_config": CROWDED.model_dump(mode="json"), "instances": 450}
     validation = {"validation.grid.hole_ratio": [0.5], "validation.instances": 60}
-    return Run(directory=folder, chosen=load_preset("micro", {**options, **config, **validation}))
+    settings = {"environment.options": options, **config, **validation}
+    return Run(directory=folder, chosen=load_preset("micro", settings))
 
 
 def identities(instances: list[Instance]) -> set[str]:

@@ -58,9 +58,7 @@ def test_a_run_whose_base_policy_solves_nothing_stops_before_training_unless_it_
     learn.require_solved(open_run(none.directory, preset))
 
 
-def test_the_variables_of_the_chat_template_reach_all_that_ask_a_model_and_decide_what_they_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_variables_of_the_chat_template_reach_all_that_ask_and_decide_what_they_made(tmp_path, monkeypatch):
     settings = {"enable_thinking": False}
     preset = load_preset("micro", {"chat_template_kwargs": settings, "validation.instances": 1})
     run, plain = (Run(directory=tmp_path, chosen=each) for each in (preset, load_preset("micro")))

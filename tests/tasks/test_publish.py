@@ -87,9 +87,7 @@ def test_a_stage_that_is_rolled_back_does_not_end_the_run(run: tuple[Run, list[l
     assert results.stages[0].valid_gain == gains(start, first, 1)[0]
     [part] = results.parts
     assert part.after == results.stages[0].breakdown, "what was thrown away is in no part"
-    page = (reference.directory / "report.html").read_text()
-    assert "The gate rolled back: the run ends with stage 0." in page
-    assert "a drop; the next stage starts from stage 0 with the config of stage 0" in page
+    assert "a drop; the next stage starts from stage 0 with the config of stage 0" in judged.read(REPORT)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +107,6 @@ def test_the_next_stage_starts_where_the_gate_says(run, gate, parent, config):
     assert judged.parent(2) == parent
     assert proposal.config == config
     if gate != "off":
-        assert proposal.fallback is not None
         assert proposal.fallback.startswith("by the gate: valid rate")
         assert judged.read(ENGINEER_STATE, 1) == {"seen": 0}, "what the engineer remembers stays"
 

@@ -78,9 +78,14 @@ def test_runs_lists_those_of_comparisons_too_and_the_last_changed_last(folder: P
     assert said("show", "compare-micro/random-s0").startswith("compare-micro/random-s0: finished")
 
 
-def test_a_narrow_terminal_breaks_no_name(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_narrow_terminal_breaks_no_name_and_a_pipe_has_whole_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     name = "compare-tiny-learning/checkpoint-V6W-s0"
     published(folder / name, 2, 2)
+    monkeypatch.setenv("COLUMNS", "40")
+    [row] = (line for line in said("runs").splitlines() if name in line)
+    assert all(cell in row for cell in ("2 of 2", "finished", "60.0 ["))
     for variable, value in {"TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "80", "LINES": "25"}.items():
         monkeypatch.setenv(variable, value)
     printed = said("runs")

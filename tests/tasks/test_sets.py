@@ -31,12 +31,10 @@ from tasks.learn import evaluate_test
 STEPS = ("make_validation", "make_test", "generate", "train", "evaluate_start", "evaluate_stage")
 STEPS += ("evaluate_test", "summarize", "judge", "propose", "write_manifest", "publish", "stage")
 SMALL = {"instances": 16, "stages": 2, "validation.instances": 2}
-CROWDED: dict[str, Any] = {
-    "environment.options": {"agents": 2, "map_sizes": [3], "max_hole_ratio": 0.5},
-    "default_config": {"sizes": {3: {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.25}}},
-    "validation": {"grid": {"wait_ratio": [0.25], "hole_ratio": [0.5]}, "instances": 20},
-    "instances": 60,
-}
+PART = {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": 0.25}
+CROWDED: dict[str, Any] = {"environment.options": {"agents": 2, "map_sizes": [3], "max_hole_ratio": 0.5}}
+CROWDED |= {"default_config": {"sizes": {3: PART}}, "instances": 60}
+CROWDED |= {"validation": {"grid": {"wait_ratio": [0.25], "hole_ratio": [0.5]}, "instances": 20}}
 """Few distinct boards exist."""
 
 
@@ -130,12 +128,9 @@ def test_training_validation_and_test_set_share_no_board_where_boards_are_few(tm
 
 
 @pytest.mark.parametrize(("samples", "asked_for"), [(1, [16, 11]), (3, [48, 45])])
-def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_answers_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: int, asked_for: list[int]
+def test_a_test_that_was_cut_off_asks_for_the_missing_answers_alone(
+    tmp_path, monkeypatch, samples, asked_for
 ):
-    class Cut(Exception):
-        pass
-
     several = {"evaluation": {"samples": samples, "temperature": 0.6}}
     runs = [simulated(tmp_path / name, test={"instances": 2}, **several) for name in ("whole", "cut-off")]
     tests = [make_test.fn(run, None, make_validation.fn(run)) for run in runs]
@@ -147,12 +142,12 @@ def test_an_evaluation_on_the_test_set_that_was_cut_off_asks_for_the_missing_ans
         asked.append(len(conversations))
         if len(asked) == 1:
             whole(self, conversations[:5], sampling, progress)
-            raise Cut
+            raise KeyboardInterrupt
         return whole(self, conversations, sampling, progress)
 
     monkeypatch.setattr(SimulatedModel, "complete", complete)
     test, base = tests[1], run.model(BASE_POLICY)
-    with pytest.raises(Cut):
+    with pytest.raises(KeyboardInterrupt):
         evaluate_test.fn(run, BASE_POLICY, base, test)
     assert (run.folder(BASE_POLICY) / files.PARTIAL_TEST_ROLLOUTS).exists()
     assert not run.has(TEST_ROLLOUTS, BASE_POLICY)
