@@ -3,10 +3,8 @@
 import json
 from pathlib import Path
 
-Cell = tuple[int, int]
 
-
-def problem_line(name: str, size: int, holes: list, *agents: tuple[Cell, Cell]) -> str:
+def problem_line(name: str, size: int, holes: list, *agents: tuple) -> str:
     pairs = [{"start": list(start), "goal": list(goal)} for start, goal in agents]
     return json.dumps({"id": name, "size": size, "holes": holes, "agents": pairs})
 
@@ -21,13 +19,12 @@ PLUS = [[0, 0], [0, 2], [2, 0], [2, 2]]
 CORRIDOR = [[r, c] for r in (1, 2) for c in range(3)]
 APART = problem_line("apart", 3, [], ((0, 0), (0, 2)), ((2, 2), (2, 0)))
 NO_WAY_PAST = problem_line("no way past", 3, CORRIDOR, ((0, 0), (0, 2)), ((0, 2), (0, 0)))
-NAMELESS = problem_line("", 3, [], ((1, 1), (0, 1)))
 PROBLEMS = [
     APART,
     problem_line("there already", 3, [], ((0, 0), (0, 0)), ((2, 2), (1, 2))),
     problem_line("crossing", 3, PLUS, ((1, 0), (1, 2)), ((0, 1), (2, 1))),
     NO_WAY_PAST,
     problem_line("cut off", 4, [[0, 1], [1, 0], [1, 1]], ((0, 0), (3, 3))),
-    NAMELESS,
+    problem_line("", 3, [], ((1, 1), (0, 1))),
 ]
 GOOD = problem_line("x", 3, [], ((0, 0), (0, 1)))

@@ -26,12 +26,9 @@ def test_the_installed_script_is_the_command_line_and_completes_commands(tmp_pat
     assert done.stdout.split() == ["benchmark"], done
 
 
-def test_there_are_seventeen_commands():
+def test_every_one_of_seventeen_commands_says_what_it_does_and_shows_an_example(envwright):
     names = "run compare benchmark engineers runs show report approve reject serve new check warmstart export"
     assert set(COMMANDS) == {*names.split(), "mapf", "presets", "profile"}
-
-
-def test_every_command_says_what_it_does_and_shows_an_example(envwright):
     pages = {group: envwright(*group, "--help").out for group in ((), ("new",), ("mapf",), ("engineers",))}
     for path in [(name,) for name in COMMANDS] + INNER:
         command = get_command(app)

@@ -125,9 +125,7 @@ def play_stage_0(directory: Path, preset: Preset) -> None:
 def test_the_shared_stage_0_has_the_keys_of_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     keys: dict[str, str] = {}
 
-    def keyed(
-        _: Path, step: str, decides: dict, outputs: tuple[str, ...], *__: Any, **___: Any
-    ) -> StepRecord:
+    def keyed(_: Path, step: str, decides: dict, outputs: tuple, *__: Any, **___: Any) -> StepRecord:
         keys[step] = step_key(step, decides)
         return StepRecord(step=step, key=keys[step], outputs=dict.fromkeys(outputs, keys[step]), seconds=0)
 

@@ -54,9 +54,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
     def run(*drops: int, **settings: object) -> Played:
         turns: list[Turn] = []
 
-        def stage(
-            run: Run, number: int, config: EnvConfig, _: None, parent: int, *names: str
-        ) -> tuple[int, dict[str, str]]:
+        def stage(run: Run, number: int, config: EnvConfig, _: None, parent: int, *names: str) -> tuple:
             turns.append(Turn(number, config, parent))
             run.write(CONFIG, config, number)
             proposal = Proposal(stage=number, engineer="fixed", context="V6", config=proposed(number))
@@ -125,11 +123,6 @@ def test_a_run_waits_for_a_decision_and_follows_it(play, tmp_path, caplog, verdi
     assert "stage 0 (1 of 2)" not in caplog.text, "it would read like a new run"
     if not turns:
         assert play(approval="required", stages=3) == Played([], 1)
-
-
-def test_a_run_that_is_given_more_stages_goes_on_with_the_proposal_of_its_last_one(play):
-    assert play(stages=1) == Played([FIRST], 1)
-    assert play(stages=2) == Played([SECOND], 2)
 
 
 def test_a_stage_whose_files_or_manifest_changed_is_entered_again_and_those_after_it(play, tmp_path: Path):

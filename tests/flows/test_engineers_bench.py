@@ -1,7 +1,6 @@
 """`envwright engineers bench` as a person calls it."""
 
 import json
-from pathlib import Path
 
 import pytest
 from support.misbehaving_endpoint import answers, sends, serving
@@ -11,9 +10,7 @@ TRAPS = 8
 
 
 @pytest.mark.slow
-def test_a_model_behind_a_server_is_asked_in_every_world_and_its_answers_are_kept(
-    envwright, tmp_path: Path, monkeypatch
-):
+def test_a_server_is_asked_in_every_world_and_its_answers_are_kept(envwright, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with serving(answers(ANSWER)) as server:
         options = ("--set", f"engineer.options.base_url={server.url}", "--set", "engineer.options.model=m")

@@ -9,10 +9,10 @@ import pytest
 from envgen.dataset import read_dataset
 from envgen.mapf import sampler
 
-CONFIG = (
-    "sizes:\n  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}\n  4: {data_ratio: 0.6, hole_ratio:"
-    " 0.2, wait_ratio: 0.25}\n"
-)
+CONFIG = """sizes:
+  3: {data_ratio: 0.4, hole_ratio: 0.25, wait_ratio: 0.5}
+  4: {data_ratio: 0.6, hole_ratio: 0.2, wait_ratio: 0.25}
+"""
 
 
 @pytest.fixture

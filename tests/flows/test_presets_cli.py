@@ -29,9 +29,7 @@ def test_presets_and_engineers_are_listed_for_people_and_for_programs(envwright)
 
 
 @pytest.mark.parametrize("source", EVERY)
-def test_a_preset_of_ones_own_is_the_one_that_it_was_made_from_and_explains_its_fields(
-    envwright, tmp_path: Path, source: str
-):
+def test_a_preset_of_ones_own_equals_its_source_and_explains_its_fields(envwright, tmp_path, source):
     assert envwright("new", "preset", "mine", "--from", source).code == 0
     preset, shipped = load_preset(str(tmp_path / "mine.yaml")), load_preset(source)
     assert (shipped.name, bool(shipped.description)) == (source, True)

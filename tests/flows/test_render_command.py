@@ -9,6 +9,8 @@ from support.envwright_command import ENVWRIGHT, environment
 
 from envgen.dataset import read_dataset
 
+CLASH = "I think:\nAgent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)\n"
+
 
 @pytest.fixture(autouse=True)
 def _boards(tmp_path: Path) -> None:
@@ -20,10 +22,7 @@ def _boards(tmp_path: Path) -> None:
     ("answer", "message"),
     [
         (None, "optimal plan: sum of costs 5, makespan 3"),
-        (
-            "I think:\nAgent 0: (0,1) (1,1)\nAgent 1: (1,0) (1,1)\n",
-            "conflict: agents 0 and 1 are both in (1,1) after step 1",
-        ),
+        (CLASH, "conflict: agents 0 and 1 are both in (1,1) after step 1"),
         ("Agent 0: (0,1)\nAgent 1: (1,0)", "goal not reached: agent 0 ends at (0,1)"),
         ("no plan (sorry)", "parse error: no line of the form"),
     ],
@@ -64,7 +63,6 @@ def test_before_the_solver_is_compiled_a_line_says_so(tmp_path: Path):
     variables = environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=variables, **pipes) as child:
-        assert child.stderr is not None
         first = child.stderr.readline()
         child.kill()
     assert first == "compiling the solver for this machine, once; this takes about a minute\n"

@@ -44,9 +44,7 @@ def test_what_can_be_seen_is_what_cuda_would_see(given: str, seen: list[str], mo
         ("", 4, 2, []),
     ],
 )
-def test_gpus_are_dealt_out_in_equal_blocks_and_a_warning_names_those_that_are_shared(
-    devices: str, jobs: int, needed: int, blocks: list[str], monkeypatch, caplog
-):
+def test_gpus_are_dealt_out_and_shared_ones_named(devices, jobs, needed, blocks, monkeypatch, caplog):
     monkeypatch.setenv(VISIBLE, devices)
     assert device_blocks(jobs, needed) == blocks
     shared = f"{jobs} curricula at a time share the GPUs {' and '.join(dict.fromkeys(blocks))}"
@@ -79,9 +77,7 @@ def test_what_a_curriculum_needs_is_what_trains_or_what_answers():
 
 
 @pytest.mark.parametrize(("visible", "expected"), [("0,1", ["0", "1", "0"]), ("", [None] * 3)])
-def test_curricula_side_by_side_are_told_their_gpus_and_give_them_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, expected: list[str | None]
-):
+def test_curricula_are_told_their_gpus_and_give_them_back(tmp_path, monkeypatch, visible, expected):
     def start(module: str, arguments: list[str], variables: dict[str, str], **streams: object) -> None:
         devices.append(variables.get(VISIBLE))
 

@@ -4,8 +4,6 @@ import errno
 import json
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from problem_lines import GOOD, PROBLEMS, write_lines
@@ -58,9 +56,7 @@ def test_boards_are_solved_from_files_of_every_kind(envwright, refused, tmp_path
     refused(["mapf", "solve", "empty.jsonl", "-o", "s"], "empty.jsonl: holds no problem")
 
 
-def test_a_malformed_line_stops_the_command_blank_lines_count_and_odd_line_breaks_in_texts_do_not(
-    envwright, refused, tmp_path: Path
-):
+def test_a_malformed_line_stops_the_command_and_odd_line_breaks_in_texts_do_not(envwright, refused, tmp_path):
     name = "a\u2028b\x85c"
     named = GOOD.replace('"x"', json.dumps(name, ensure_ascii=False))
     (tmp_path / "p.jsonl").write_bytes(f"\r\n{GOOD}\r\n\n{named}\n{GOOD[:-1]}\n{GOOD}\n".encode())
@@ -76,31 +72,22 @@ def test_a_malformed_line_stops_the_command_blank_lines_count_and_odd_line_break
 
 def test_files_that_cannot_be_read_or_written_are_named(refused, tmp_path: Path):
     (tmp_path / "p.jsonl").write_text(GOOD)
-    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
     (tmp_path / "folder").mkdir()
     refused(["mapf", "solve", "nowhere.jsonl", "-o", "s"], "error: nowhere.jsonl: no such file")
     refused(["mapf", "solve", "folder", "-o", "s"], "error: folder: cannot be read as text")
-    refused(["mapf", "solve", "binary.jsonl", "-o", "s"], "error: binary.jsonl: cannot be read as text")
     refused(["mapf", "solve", "p.jsonl", "-o", "folder"], "error: folder: Is a directory")
     refused(["mapf", "solve", "p.jsonl", "-o", "p.jsonl/s"], "error: p.jsonl")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["binary.jsonl", "folder", "p.jsonl"]
-
-
-@contextmanager
-def little_room() -> Iterator[None]:
-    """A limit on the size of files, which stands for a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "p.jsonl"]
 
 
 def test_a_full_disk_leaves_no_half_file(refused, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", *[GOOD] * 100)
-    with little_room():
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
         refused(["mapf", "solve", "p.jsonl", "-o", "s.jsonl"], "File too large; free some space and run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
 
 

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 from problem_lines import APART, NO_WAY_PAST, write_lines
-from support.boards import solve
 
 from envgen.dataset import write_dataset
-from envgen.mapf.problem_files import read_instances, read_problems
-from envgen.mapf.prompts import PromptStyle, answer
+from envgen.mapf.problem_files import read_instances
+from envgen.mapf.prompts import PromptStyle
 from envgen.mapf.verifier import Verdict
 
 GOOD = "Agent 0: (0,0) (0,1) (0,2)\nAgent 1: (2,2) (2,1) (2,0)"
@@ -30,13 +29,8 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
     verdicts = [json.loads(line) for line in done.out.splitlines()]
     assert [v["id"] for v in verdicts] == [name for name, _ in answers]
     found = [(v["valid"], v["optimal"], v["category"], v["sum_of_costs"]) for v in verdicts]
-    assert found == [
-        (True, True, None, 4),
-        (True, False, None, 5),
-        (False, False, "parse_error", None),
-        (True, True, None, 4),
-        (False, False, "parse_error", None),
-    ]
+    right, unread = (True, True, None, 4), (False, False, "parse_error", None)
+    assert found == [right, (True, False, None, 5), unread, right, unread]
     assert set(verdicts[0]) == {"id", *Verdict.model_fields}
     assert done.err.startswith("5 answers: valid 60.0% [")
     written = envwright("mapf", "verify", "data.parquet", "answers.jsonl", "-o", "verdicts.jsonl")
@@ -46,11 +40,7 @@ def test_answers_to_a_data_set_get_their_verdicts_in_order(envwright, tmp_path: 
 
 def test_problems_are_solved_before_their_answers_are_judged(envwright, tmp_path: Path):
     write_lines(tmp_path / "p.jsonl", APART)
-    [problem] = read_problems(tmp_path / "p.jsonl")
-    solution = solve(problem)
-    assert solution
-    texts = (answer(solution.plan), LATE, JUMP)
-    write_lines(tmp_path / "a.jsonl", *({"id": "apart", "completion": text} for text in texts))
+    write_lines(tmp_path / "a.jsonl", *({"id": "apart", "completion": text} for text in (GOOD, LATE, JUMP)))
     printed = envwright("mapf", "verify", "p.jsonl", "a.jsonl").out
     verdicts = [json.loads(line) for line in printed.splitlines()]
     assert [(v["valid"], v["optimal"]) for v in verdicts] == [(True, True), (True, False), (False, False)]
