@@ -1,6 +1,5 @@
-"""Finished runs for all workers of pytest."""
+"""Finished runs for all workers of pytest, which nobody may change."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,18 +7,12 @@ from support.finished_run import SIMULATED, TRAINED, FinishedRun, finished_run
 
 
 @pytest.fixture(scope="session")
-def make_run(request: pytest.FixtureRequest, shared: Path) -> Callable[[str], FinishedRun]:
-    """The finished run of a preset, which nobody may change."""
-    return lambda preset: finished_run(shared, preset, lambda: request.getfixturevalue("server"))
-
-
-@pytest.fixture(scope="session")
-def finished(make_run: Callable[[str], FinishedRun]) -> FinishedRun:
+def finished(request: pytest.FixtureRequest, shared: Path) -> FinishedRun:
     """One of the simulated learner."""
-    return make_run(SIMULATED)
+    return finished_run(shared, SIMULATED, lambda: request.getfixturevalue("server"))
 
 
 @pytest.fixture(scope="session")
-def trained(make_run: Callable[[str], FinishedRun]) -> FinishedRun:
+def trained(request: pytest.FixtureRequest, shared: Path) -> FinishedRun:
     """One whose policy was trained by TRL and designed by itself: for slow tests."""
-    return make_run(TRAINED)
+    return finished_run(shared, TRAINED, lambda: request.getfixturevalue("server"))

@@ -12,8 +12,6 @@ from support.envwright_command import envwright, started, wait_for
 from support.prefect_servers import processes_with, wait_until
 
 from infra.comparison.results import ComparisonResults, read_comparison_results
-from infra.runs.files import RESULTS
-from infra.runs.run import Run
 
 NAME = "compare-micro"
 SMALL = [
@@ -62,7 +60,6 @@ def test_a_comparison_is_killed_resumed_and_finished_beside_a_curriculum_that_fa
     assert ComparisonResults.model_validate_json(again) == read_comparison_results(directory)
 
     shares_stage_0(directory)
-    uses_tokens(directory, results)
     shows_in_prefect(tmp_path / "prefect" / "prefect.db")
     shows_in_mlflow(tmp_path / "runs")
 
@@ -75,32 +72,18 @@ def shares_stage_0(directory: Path) -> None:
     assert not (directory / "random-s3" / "stage-00" / "logs" / "training.log").exists()
 
 
-def uses_tokens(directory: Path, results: ComparisonResults) -> None:
-    stages = Run(directory=directory / "random-s3").read(RESULTS).stages
-    spent = results.arms[1].spent
-    assert spent
-    assert spent.training_tokens == sum(stage.training.completion_tokens for stage in stages) > 0
-    assert spent.training_seconds == pytest.approx(sum(stage.seconds["train"] for stage in stages))
-
-
 def shows_in_prefect(database: Path) -> None:
     query = """select child.name, child.state_type from flow_run child join task_run on task_run.id = child.parent_task_run_id
     join flow_run parent on parent.id = task_run.flow_run_id where parent.name = ?"""
     with sqlite3.connect(database) as connection:
         shown = connection.execute(query, [NAME]).fetchall()
-    ended = {
-        "shared-s3": "COMPLETED",
-        "fixed-s3": "COMPLETED",
-        "random-s3": "COMPLETED",
-        "levels-s3": "FAILED",
-    }
-    assert {(f"{NAME}/{run}", state) for run, state in ended.items()} <= set(shown)
+    completed = {(f"{NAME}/{run}-s3", "COMPLETED") for run in ("shared", "fixed", "random")}
+    assert {*completed, (f"{NAME}/levels-s3", "FAILED")} <= set(shown)
 
 
 def shows_in_mlflow(runs: Path) -> None:
     client = MlflowClient(f"sqlite:///{runs.resolve()}/mlflow.db")
     experiment = client.get_experiment_by_name(f"envwright/{NAME}")
-    assert experiment is not None
     logged = client.search_runs([experiment.experiment_id], max_results=100)
     [parent] = [run for run in logged if run.data.tags.get("level") == "comparison"]
     nested = [run for run in logged if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]

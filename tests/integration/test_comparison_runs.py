@@ -65,9 +65,7 @@ def waiting(runs: Curricula, spec: ComparisonSpec) -> Future[None]:
     return ended
 
 
-def test_a_pool_without_workers_is_said_once_with_the_remedy_and_the_log_of_a_run_is_repeated(
-    server: str, runs: Curricula, spec: ComparisonSpec, monkeypatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_pool_without_workers_is_said_once_and_logs_repeated(server, runs, spec, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "envwright")
     assert pool_for(PRESET) == POOL
     done = threading.Event()

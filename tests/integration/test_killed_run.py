@@ -14,27 +14,18 @@ from support.envwright_command import FORKS
 from support.finished_run import FinishedRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-STEPS = {
-    "generate": "train.parquet",
-    "train": "checkpoint",
-    "evaluate": "rollouts.parquet",
-    "summarize": "breakdown.json",
-    "gate": "gate.json",
-    "engineer": "proposal.json",
-}
+STEPS = {"generate": "train.parquet", "train": "checkpoint", "evaluate": "rollouts.parquet"}
+STEPS |= {"summarize": "breakdown.json", "gate": "gate.json", "engineer": "proposal.json"}
 """Step -> a file or folder that it writes."""
 
 
 def step_outputs(run: Path) -> dict[str, dict[str, str]]:
     """Return the digests that each step recorded, without files that hold times."""
-    timed = {"train_log.parquet", "proposal.json"}
-    records = {
-        str(path.relative_to(run)): json.loads(path.read_text()) for path in run.glob("**/.steps/*.json")
-    }
-    return {
-        name: {file: sha for file, sha in record["outputs"].items() if file not in timed}
-        for name, record in records.items()
-    }
+    timed, outputs = {"train_log.parquet", "proposal.json"}, {}
+    for path in run.glob("**/.steps/*.json"):
+        digests = json.loads(path.read_text())["outputs"]
+        outputs[str(path.relative_to(run))] = {file: digests[file] for file in digests.keys() - timed}
+    return outputs
 
 
 def curriculum(server: str, runs: Path, stages: int, point: str = "") -> None:
@@ -54,7 +45,6 @@ def curriculum(server: str, runs: Path, stages: int, point: str = "") -> None:
 
 
 def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(server: str, tmp_path: Path):
-
     def ended(folder: str, stages: int, point: str = "") -> int | None:
         process = FORKS.Process(target=curriculum, args=(server, tmp_path / folder, stages, point))
         process.start()
@@ -77,10 +67,8 @@ def test_a_run_extended_and_killed_at_each_step_ends_like_an_unkilled_one(server
     assert {"validation.parquet", "results.json", "report.html"} <= {path.name for path in run.iterdir()}
     assert step_outputs(run) == step_outputs(unkilled)
     assert len(step_outputs(run)) == 2 + 2 * len(STEPS)
-    ours, theirs = (json.loads((folder / "results.json").read_text()) for folder in (run, unkilled))
-    assert [stage["breakdown"] for stage in ours["stages"]] == [
-        stage["breakdown"] for stage in theirs["stages"]
-    ]
+    ours, theirs = (json.loads((folder / "results.json").read_text())["stages"] for folder in (run, unkilled))
+    assert [stage["breakdown"] for stage in ours] == [stage["breakdown"] for stage in theirs]
     assert not (run / "stage-01" / "work").exists()
     assert not list(run.glob("**/*.partial*")), "no half-written files are left"
     client = MlflowClient(f"sqlite:///{tmp_path}/killed/mlflow.db")

@@ -8,11 +8,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
-from support.browser import browser, layout_problems, new_page
+from support.browser import Scheme, browser, layout_problems, new_page
 from support.comparisons import comparison as comparison_of
 from support.finished_run import FinishedRun
 
@@ -51,7 +50,7 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     return write_page(folder, results)
 
 
-def check(chromium: Browser, page_file: Path, scheme: Literal["light", "dark"], folder: Path) -> None:
+def check(chromium: Browser, page_file: Path, scheme: Scheme, folder: Path) -> None:
     """No text is cut off or covered at any width, with all that can be opened open."""
     screenshots = Path(os.environ.get("ENVWRIGHT_SCREENSHOTS", folder / "screenshots"))
     found = {}

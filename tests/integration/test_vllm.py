@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,9 +32,8 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of the servers. The cache is also the mark of our processes."""
     cache = str(tmp_path_factory.mktemp("cache"))
     # Without a process for the worker, whose imports are a third of a start.
-    python = str(vllm_or_skip())
-    names = ("VLLM_CACHE_ROOT", "VLLM_ENABLE_V1_MULTIPROCESSING", "ENVWRIGHT_VLLM_PYTHON")
-    return dict(zip(names, (cache, "0", python), strict=True))
+    variables = {"VLLM_CACHE_ROOT": cache, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    return variables | {"ENVWRIGHT_VLLM_PYTHON": str(vllm_or_skip())}
 
 
 @pytest.mark.slow
@@ -47,9 +45,8 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path, s
     assert not processes_with(VLLM_CACHE_ROOT=variables["VLLM_CACHE_ROOT"]), "no server is left"
     run = tmp_path / "runs" / "run"
     proposal = json.loads((run / "stage-00" / "proposal.json").read_text())
-    assert [(attempt["error"], attempt["finish_reason"]) for attempt in proposal["attempts"]] == [
-        (None, "stop")
-    ]
+    [attempt] = proposal["attempts"]
+    assert (attempt["error"], attempt["finish_reason"]) == (None, "stop")
     # Another engine may decide otherwise where two tokens are equally likely.
     instances = read_dataset(run / "validation.parquet")
     here = TransformersModel("tiny", dtype="float32")
@@ -60,9 +57,7 @@ def test_a_run_is_evaluated_and_designed_by_a_server_for_each_policy(tmp_path, s
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
-):
+def test_a_server_answers_like_transformers_and_is_started_again(tmp_path, monkeypatch, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     config = EngineConfig(backend="vllm", dtype="float32", batch_size=8, max_model_len=1000)
@@ -88,7 +83,6 @@ def test_a_server_answers_like_transformers_and_is_started_again_by_the_next_cal
         assert len({answer.text for answer in answers}) > 1, "equal conversations get answers of their own"
 
         def kill(new) -> None:
-            assert engine._child is not None
             os.killpg(engine._child.pid, signal.SIGKILL)
 
         with pytest.raises(ModelError, match="was killed by SIGKILL"):

@@ -74,17 +74,14 @@ def test_adapters_of_a_killed_warm_start_go_on_and_end_in_the_same_weights(folde
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_an_environment_without_right_references_is_refused(folder: Path):
-    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
-    done = envwright(folder, *COMMAND, "-o", "other", code=2)
-    assert "words.yaml: module: short: the reference 'no' of 'Is " in done.stderr
-
-
-def test_what_contradicts_itself_or_has_no_chat_template_is_named(folder: Path):
+def test_what_has_no_chat_template_or_right_references_or_contradicts_itself_is_named(folder: Path):
     write_chat_model(folder / "base", template=None)
     (folder / "base" / "chat_template.jinja").unlink(missing_ok=True)
     done = envwright(folder, "warmstart", "-o", "warm", "--model", "./base", "--preset", "micro-sums", code=2)
     assert "chat_template.jinja is missing" in done.stderr
     done = envwright(folder, *COMMAND, "--set", "step=30", "-o", "warm", code=2)
     assert "--set: step: Extra inputs are not permitted" in done.stderr
+    (folder / GENERATOR.name).write_text(GENERATOR.read_text().replace('"yes"\n\n\ndef', '"no"\n\n\ndef'))
+    done = envwright(folder, *COMMAND, "-o", "warm", code=2)
+    assert "words.yaml: module: short: the reference 'no' of 'Is " in done.stderr
     assert not list(folder.glob("warm*/"))

@@ -9,14 +9,9 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+Scheme = Literal["light", "dark"]
 SLOW = 120_000
 """Milliseconds: a browser that draws in software takes many seconds for its first page."""
 QUIET = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
@@ -95,19 +90,11 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def new_page(
-    opened: Browser,
-    width: int,
-    height: int,
-    scheme: Literal["light", "dark"] = "light",
-    login: tuple[str, str] | None = None,
-) -> Page:
-    """A page with a window of this size, which logs in where a server asks for it."""
-    page = opened.new_page(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
-        http_credentials={"username": login[0], "password": login[1]} if login else None,
-    )
+def new_page(opened: Browser, width: int, height: int, scheme: Scheme = "light", login=None) -> Page:
+    """A page with a window of this size, which logs in as (user, password) where a server asks for it."""
+    window = {"width": width, "height": height}
+    who = {"username": login[0], "password": login[1]} if login else None
+    page = opened.new_page(viewport=window, color_scheme=scheme, http_credentials=who)
     page.set_default_timeout(SLOW)
     page.add_init_script(QUIET)
     return page

@@ -1,17 +1,11 @@
-"""Comparisons of engineers on a preset, as the short form asks for them."""
+"""Comparisons of engineers on the micro preset, as the short form asks for them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from infra.comparison.file import short_form
 from infra.comparison.spec import ComparisonSpec, resolve_comparison
 
 
-def comparison(
-    *engineers: str,
-    preset: str = "micro",
-    seeds: list[int] | None = None,
-    name: str = "",
-    settings: dict[str, Any] | None = None,
-) -> ComparisonSpec:
-    file, _ = short_form(preset, engineers, seeds or [0], settings, name)
-    return resolve_comparison(file)
+def comparison(*engineers: str, seeds: Sequence[int] = (0,), settings: Any = None) -> ComparisonSpec:
+    return resolve_comparison(short_form("micro", engineers, [*seeds], settings)[0])

@@ -36,14 +36,10 @@ def _config(rng: np.random.Generator, space: Space) -> EnvConfig:
     weights = rng.integers(1, 4, len(space.strata))
     parts = {}
     for stratum, share in zip(space.strata, (weights / weights.sum()).tolist(), strict=True):
-        steps = {
-            knob.name: rng.integers(0, round((knob.high - knob.low) / knob.step) + 1)
-            for knob in stratum.knobs
-        }
-        knobs = {
-            knob.name: knob.clamped(round(knob.low + steps[knob.name] * knob.step, 6))
-            for knob in stratum.knobs
-        }
+        knobs = {}
+        for knob in stratum.knobs:
+            step = rng.integers(0, round((knob.high - knob.low) / knob.step) + 1)
+            knobs[knob.name] = knob.clamped(round(knob.low + step * knob.step, 6))
         parts[stratum.name] = Part.model_validate({SHARE: share, **knobs})
     return space.config(parts)
 
@@ -59,11 +55,7 @@ def _breakdown(rng: np.random.Generator, space: Space) -> Breakdown:
             for knob in stratum.knobs
             if knob.label
         }
-        strata[stratum.name] = Counts(
-            n=200,
-            valid=valid,
-            optimal=valid // 2 if space.best else valid,
-            failures=dict(zip(space.categories, failed.tolist(), strict=True)),
-            labels=labels,
-        )
+        failures, best = dict(zip(space.categories, failed.tolist(), strict=True)), valid // 2
+        best = best if space.best else valid
+        strata[stratum.name] = Counts(n=200, valid=valid, optimal=best, failures=failures, labels=labels)
     return Breakdown(strata=strata)

@@ -4,16 +4,8 @@ import importlib
 import sys
 from pathlib import Path
 
-import pytest
 
-
-def install_engineer(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    source: str,
-    name: str = "tidal",
-    package: str = "tidal_engineer",
-) -> None:
+def install_engineer(folder: Path, monkeypatch, source: str, name="tidal", package="tidal_engineer") -> None:
     """Put a package on the path as an installer would: a module with `ENGINEER`, and its metadata."""
     site = folder / package
     metadata = site / f"{package}-1.0.dist-info"

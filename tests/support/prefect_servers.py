@@ -37,9 +37,8 @@ def vllm_or_skip() -> Path:
 def served(command: list[str], health: str, log: Path, **environment: str) -> Iterator[None]:
     """Run a server from when `health` answers until the end of the block."""
     with open(log, "w") as output:
-        process = subprocess.Popen(
-            command, env={**os.environ, **environment}, cwd=log.parent, stdout=output, stderr=output
-        )
+        how = {"env": {**os.environ, **environment}, "cwd": log.parent, "stdout": output, "stderr": output}
+        process = subprocess.Popen(command, **how)
     try:
         deadline = time.monotonic() + 180
         while not answers(health):
@@ -58,9 +57,8 @@ def prefect_tables(shared: Path) -> Path:
     with FileLock(shared / "tables.lock"):
         if not (home / "made").exists():
             command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
-            subprocess.run(
-                command, env={**os.environ, "PREFECT_HOME": str(home)}, check=True, capture_output=True
-            )
+            variables = {**os.environ, "PREFECT_HOME": str(home)}
+            subprocess.run(command, env=variables, check=True, capture_output=True)
             (home / "made").touch()
     return home / "prefect.db"
 
@@ -78,13 +76,10 @@ def prefect_server(folder: Path, tables: Path) -> Iterator[str]:
     port = free_port()
     copy_tables(tables, folder / "prefect")
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    settings = {
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_UI_URL": f"http://127.0.0.1:{port}",
-    }
-    with served(command, f"http://127.0.0.1:{port}/api/health", folder / "server.log", **settings):
-        yield f"http://127.0.0.1:{port}/api"
+    url = f"http://127.0.0.1:{port}"
+    settings = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    with served(command, f"{url}/api/health", folder / "server.log", **settings, PREFECT_UI_URL=url):
+        yield f"{url}/api"
 
 
 def answers(url: str) -> bool:
