@@ -86,13 +86,3 @@ def test_options_override_the_preset_and_what_is_left_out_keeps_its_value():
     stored = json.loads(CurriculumOptions(engineer="random", settings={"instances": 24}).model_dump_json())
     assert stored == {"engineer": "random", "settings": {"instances": 24}}, "what is left out is not stored"
     assert CurriculumOptions.model_validate(stored).overrides == {"engineer.name": "random", "instances": 24}
-
-
-def test_the_form_of_a_comparison_means_the_same_as_the_command_line():
-    asked = ComparisonOptions(engineers=["fixed", "checkpoint:V1"], seeds=[4, 5])
-    spec, _ = chosen_comparison("micro", "", asked)
-    assert [*spec.presets] == ["fixed", "checkpoint-V1"]
-    assert spec.file.seeds == (4, 5)
-    assert (spec.base.stages, spec.name) == (2, "compare-micro")
-    with pytest.raises(ConfigError, match="approval"):
-        chosen_comparison("micro", "", ComparisonOptions(settings={"approval": "required"}))

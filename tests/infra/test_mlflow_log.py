@@ -167,9 +167,7 @@ def test_a_comparison_that_is_called_again_has_one_run(client: MlflowClient, tmp
 
 def traced(run: Run, **more: object) -> None:
     """The engineer is asked after stage 0."""
-    trace = mlflow_log.start_trace(run, 0)
-    assert trace
-    mlflow_log.end_trace(trace, asked(0, shares(0.5), **more))
+    mlflow_log.end_trace(mlflow_log.start_trace(run, 0), asked(0, shares(0.5), **more))
 
 
 def test_a_stage_done_again_or_cut_off_has_one_run_with_model_and_traces(client, tmp_path, monkeypatch):

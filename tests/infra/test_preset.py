@@ -82,7 +82,6 @@ def test_validation_holds_the_same_number_of_every_class():
 def test_a_test_set_is_other_instances_of_the_strata_and_the_grid_of_the_validation_set(file: Path):
     def drawn(**overrides: Any) -> list[tuple[str, dict[str, float], int]]:
         preset = load_preset(str(file), {"validation.instances": 3, **overrides})
-        assert preset.test
         return [
             (purpose, dict(config.strata[purpose.rpartition("-")[2]]), count)
             for purpose, config, count in preset.test.like(preset.validation).parts(preset.space, "test")

@@ -60,7 +60,6 @@ def test_a_run_on_the_worker_is_recorded_behind_the_login_and_ctrl_c_leaves_noth
             monkeypatch.setenv(name, value)
         client = MlflowClient(served.exports["MLFLOW_TRACKING_URI"])
         experiment = client.get_experiment_by_name("envwright/micro")
-        assert experiment
         runs = client.search_runs([experiment.experiment_id])
         assert {run.info.status for run in runs} == {"FINISHED"}
         assert len(client.search_traces(locations=[experiment.experiment_id])) == 1

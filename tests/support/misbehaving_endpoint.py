@@ -33,9 +33,6 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 
-    def closing(self) -> bool:
-        return self.server.closing.is_set()
-
 
 class Server(ThreadingHTTPServer):
     """What it was asked, as (question, headers), and what it does next."""
@@ -65,9 +62,7 @@ def serving(*behaviours: Behaviour) -> Iterator[Server]:
             thread.join()
 
 
-def completion(
-    text: str | None, finish: str | None = "stop", prompt_tokens: int = 11, completion_tokens: int = 5
-) -> dict:
+def completion(text: str | None, finish: str | None = "stop", prompt_tokens=11, completion_tokens=5) -> dict:
     tokens = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
     usage = {**tokens, "total_tokens": prompt_tokens + completion_tokens}
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
@@ -75,9 +70,7 @@ def completion(
     return {**about, "choices": [choice], "usage": usage}
 
 
-def sends(
-    body: bytes | str | dict | list, status: int = 200, reason: str | None = None, **headers: str
-) -> Behaviour:
+def sends(body: bytes | str | dict | list, status=200, reason=None, **headers: str) -> Behaviour:
     def behave(handler: Handler) -> None:
         text = body if isinstance(body, bytes | str) else json.dumps(body)
         data = text.encode() if isinstance(text, str) else text
@@ -109,7 +102,7 @@ def hangs_up(handler: Handler) -> None:
 
 def drips_body(handler: Handler) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n")
-    while not handler.closing():
+    while not handler.server.closing.is_set():
         handler.wfile.write(b"x")
         time.sleep(0.02)
     handler.close_connection = True

@@ -13,21 +13,10 @@ TEMPLATE = (
     " '<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-IGNORED = {
-    "temperature": 0.9,
-    "top_p": 0.6,
-    "typical_p": 0.3,
-    "no_repeat_ngram_size": 2,
-    "min_new_tokens": 20,
-    "epsilon_cutoff": 0.5,
-    "max_time": 0.001,
-    "num_beams": 2,
-    "guidance_scale": 2.0,
-    "cache_implementation": "static",
-    "stop_strings": ["("],
-}
+IGNORED = {"temperature": 0.9, "top_p": 0.6, "typical_p": 0.3, "no_repeat_ngram_size": 2}
+IGNORED |= {"min_new_tokens": 20, "epsilon_cutoff": 0.5, "max_time": 0.001, "num_beams": 2}
+IGNORED |= {"guidance_scale": 2.0, "cache_implementation": "static", "stop_strings": ["("]}
 """Fields of a generation config that change answers, crash a trainer, or cannot be saved."""
-HEADS, KEY_HEADS, POSITIONS = 4, 2, 4096
 
 
 def vocabulary() -> list[str]:
@@ -43,19 +32,11 @@ def random_llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(vocabulary()),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=HEADS,
-            num_key_value_heads=KEY_HEADS,
-            max_position_embeddings=POSITIONS,
-            tie_word_embeddings=True,
-            rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
-        )
-    )
+    sizes = {"vocab_size": len(vocabulary()), "hidden_size": 32, "intermediate_size": 64}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    how = {"max_position_embeddings": 4096, "tie_word_embeddings": True, "rope_parameters": rope}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **how))
 
 
 def write_chat_model(folder: Path, template: str | None = TEMPLATE) -> Path:

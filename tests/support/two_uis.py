@@ -33,11 +33,8 @@ def open_approval(served: Served, page: Page, name: str) -> Locator:
 
 def experiment_of(served: Served, name: str) -> str:
     """The id of the MLflow experiment of a preset or comparison."""
-    experiment = MlflowClient(f"sqlite:///{served.folder}/runs/mlflow.db").get_experiment_by_name(
-        f"envwright/{name}"
-    )
-    assert experiment is not None
-    return experiment.experiment_id
+    client = MlflowClient(f"sqlite:///{served.folder}/runs/mlflow.db")
+    return client.get_experiment_by_name(f"envwright/{name}").experiment_id
 
 
 def open_in_mlflow(served: Served, page: Page, address: str) -> None:

@@ -16,7 +16,6 @@ from tasks.warm_start import held_out, warm_start
 def test_no_board_of_a_validation_tuning_or_test_set_or_of_the_benchmark_suite_is_taught():
     tested = load_preset("tiny", {"test.instances": 2})
     unseen = held_out(tested)
-    assert tested.test
     test = tested.test.draw(tested.task, tested.validation, frozenset())
     assert {instance.id for instance in test} <= unseen
     for settings in ({}, {"validation.seed": TUNING_SEED}):

@@ -91,7 +91,6 @@ def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(results
 
     checkpoint = results.arms[0]
     spent = checkpoint.spent
-    assert spent
     assert (spent.training_tokens, spent.training_seconds) == (30, 120)
     assert (spent.engineer_tokens, spent.engineer_seconds) == (84, 4)
     assert str(checkpoint.speed) == "75\u00a0%", "of seed 1, the only one that fixed has finished"

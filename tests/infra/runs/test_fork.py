@@ -9,19 +9,11 @@ from infra.runs.fork import fork
 from infra.runs.run import open_run
 from infra.runs.steps import intact, run_step
 
-STEPS = {
-    "": {"validation": ("validation.parquet",)},
-    "start": {"start": ("rollouts.parquet", "breakdown.json")},
-    "stage-00": {
-        "generate": ("config.json", "train.parquet"),
-        "train": ("checkpoint", "train_log.parquet"),
-        "evaluate": ("rollouts.parquet",),
-        "summarize": ("breakdown.json",),
-        "gate": ("gate.json",),
-        "engineer": ("proposal.json", "engineer_state.json"),
-    },
-}
-OWN = ("gate", "engineer")
+OWN = {"gate": ("gate.json",), "engineer": ("proposal.json", "engineer_state.json")}
+STAGE = {"generate": ("config.json", "train.parquet"), "train": ("checkpoint", "train_log.parquet")}
+STAGE |= {"evaluate": ("rollouts.parquet",), "summarize": ("breakdown.json",), **OWN}
+START = {"start": ("rollouts.parquet", "breakdown.json")}
+STEPS = {"": {"validation": ("validation.parquet",)}, "start": START, "stage-00": STAGE}
 SHARED = [(part, step) for part, steps in STEPS.items() for step in steps if step not in OWN]
 
 
@@ -55,9 +47,7 @@ PRESET = load_preset("micro", {"engineer.name": "random", "seed": 7})
 
 
 @pytest.mark.parametrize("can_link", [True, False])
-def test_the_steps_of_the_shared_stage_are_done_in_the_fork_and_those_of_the_redesign_are_not(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_link: bool
-):
+def test_a_fork_has_the_steps_of_a_shared_stage_but_no_redesign(shared, tmp_path, monkeypatch, can_link):
     def refuse(*_: object) -> None:
         raise OSError("links are not supported")
 
