@@ -7,7 +7,7 @@ import pytest
 
 from engineer.engineers.registry import known_engineers
 from envgen.errors import ConfigError
-from infra.config.preset import PRESETS, load_preset
+from infra.config.preset import load_preset
 from infra.config.settings import Settings, checked_name
 from infra.runs.run import default_name
 
@@ -75,8 +75,6 @@ def test_every_default_name_is_one():
 
 
 @pytest.mark.parametrize("name", ["../x", ".x", "x/y", "", "p" * 61])
-def test_the_name_of_a_preset_is_the_beginning_of_a_run_name(name: str, folder: Path):
-    text = (PRESETS / "micro.yaml").read_text()
-    (folder / "mine.yaml").write_text(text.replace("name: micro", f"name: {name!r}"))
-    with pytest.raises(ConfigError, match=r"mine.yaml: name: "):
-        load_preset("mine.yaml")
+def test_the_name_of_a_preset_is_the_beginning_of_a_run_name(name: str):
+    with pytest.raises(ConfigError, match=r"^name: "):
+        load_preset("micro", {"name": name})

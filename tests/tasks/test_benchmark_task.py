@@ -18,10 +18,6 @@ from policy.rollouts import read_rollouts
 from tasks.benchmark import answer_all
 
 
-def spec_of(model: str, **said: object) -> BenchmarkSpec:
-    return planned(BenchmarkSpec.model_validate({"model": model, **said}))
-
-
 def solves_three_agents(handler: Handler) -> None:
     """The optimal plan where there are three agents, else no plan."""
     problem = from_text(handler.question["messages"][0]["content"])
@@ -31,7 +27,7 @@ def solves_three_agents(handler: Handler) -> None:
 
 def test_an_endpoint_answers_the_suite_once_and_the_same_call_finds_the_answers(tmp_path, monkeypatch):
     with serving(solves_three_agents) as server:
-        spec = spec_of(f"{server.url}#some-model", limit=1)
+        spec = planned(BenchmarkSpec(model=f"{server.url}#some-model", limit=1))
         first = answer_all(tmp_path / "b", spec)
         monkeypatch.setattr("tasks.benchmark.code_version", lambda: "a later version")
         again = answer_all(tmp_path / "b", spec)
@@ -51,5 +47,6 @@ def test_data_that_cannot_be_read_leave_nothing_behind(tmp_path: Path):
     write_dataset(tmp_path / "empty.parquet", [], PromptStyle.BOARD, {})
     for name, said in (("nothing", "expected a .parquet data set"), ("empty.parquet", "holds no instance")):
         with pytest.raises(DataError, match=f"{name}: {said}"):
-            answer_all(tmp_path / "b", spec_of("http://localhost:1/v1#m", data=str(tmp_path / name)))
+            spec = BenchmarkSpec(model="http://localhost:1/v1#m", data=str(tmp_path / name))
+            answer_all(tmp_path / "b", planned(spec))
     assert not (tmp_path / "b").exists()

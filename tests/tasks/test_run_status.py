@@ -22,13 +22,9 @@ from infra.runs.run_log import kept_log
 from tasks.run import log
 
 
-@pytest.fixture(autouse=True)
-def _the_log_is_on(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "envwright")
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
+    caplog.set_level(logging.INFO, "envwright")
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("COLUMNS", "160")
     return tmp_path / "runs"
@@ -134,8 +130,8 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path, monkeypatch: 
     assert read_status(run.directory).last == first
 
 
-def test_the_log_of_a_run_is_kept_whatever_happens_to_it(tmp_path: Path):
-    run = Run(directory=tmp_path)
+def test_the_log_of_a_run_is_kept_whatever_happens_to_it(folder: Path):
+    run = Run(directory=folder)
     with kept_log(run):
         log.info("first")
     with pytest.raises(ZeroDivisionError), kept_log(run):

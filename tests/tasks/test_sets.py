@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import flows.curriculum
 from engineer.gate import BASE_POLICY
 from engineer.prompt import design_prompt
+from envgen import registry
 from envgen.dataset import write_dataset
 from envgen.errors import ConfigError
 from envgen.files import write_json
+from flows.cli import app
 from infra import tables
 from infra.config.preset import load_preset
 from infra.results import CurriculumResults
@@ -40,7 +44,7 @@ CROWDED |= {"validation": {"grid": {"wait_ratio": [0.25], "hole_ratio": [0.5]}, 
 
 @pytest.fixture
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Run, CurriculumResults]]:
-    """Run a curriculum of the simulated learner in the folder `name`, without Prefect and MLflow."""
+    """Run a preset of the simulated learner in the folder `name`, without Prefect and MLflow."""
     for step in STEPS:
         monkeypatch.setattr(flows.curriculum, step, getattr(flows.curriculum, step).fn)
     for name in ("record_start", "show_result"):
@@ -49,8 +53,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     for module in ("tasks.record", "tasks.design"):
         monkeypatch.setattr(f"{module}.logged", lambda *_: None)
 
-    def run(name: str, **settings: Any) -> tuple[Run, CurriculumResults]:
-        preset = load_preset("simulated", SMALL | settings)
+    def run(name: str, source: str = "simulated", **settings: Any) -> tuple[Run, CurriculumResults]:
+        preset = load_preset(source, SMALL | settings)
         results = flows.curriculum.run_curriculum(preset, tmp_path / name)
         return Run(directory=tmp_path / name), results
 
@@ -106,6 +110,20 @@ def test_a_run_that_wrecks_its_policy_ends_with_the_base_policy(play, tmp_path: 
     assert gates == [("rollback", BASE_POLICY, True)] * 2
     assert [stage.config for stage in results.stages] == [run.preset.default_config] * 2
     assert "The gate rolled back: the run ends with the base policy." in run.read(files.REPORT)
+
+
+@pytest.mark.slow
+def test_a_data_set_runs_through_the_loop_and_its_run_is_shown_without_it(play, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
+    call = partial(CliRunner().invoke, app, catch_exceptions=False)
+    assert call(["new", "environment", "quiz", "--kind", "dataset"]).exit_code == 0
+    run, _ = play("of-rows", "./quiz.yaml")
+    assert not {*ids(run, VALIDATION)} & {*ids(run, TRAIN_DATA, 0), *ids(run, TRAIN_DATA, 1)}
+    assert "medium" in run.read(files.REPORT)
+    (tmp_path / "quiz.jsonl").unlink()
+    registry._load.cache_clear()  # another process
+    assert call(["show", "of-rows"]).stdout.startswith("of-rows: finished")
 
 
 def test_training_validation_and_test_set_share_no_board_where_boards_are_few(tmp_path: Path):

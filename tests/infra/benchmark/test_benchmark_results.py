@@ -114,10 +114,6 @@ def test_instances_of_one_subset_and_two_agents_are_compared_with_nothing():
     assert "wr_" not in text
 
 
-def planned_for(model: str, **said: object) -> BenchmarkSpec:
-    return planned(BenchmarkSpec.model_validate({"model": model, **said}))
-
-
 BOARD, COMPACT = PromptStyle.BOARD, PromptStyle.COMPACT
 
 
@@ -140,19 +136,19 @@ def test_the_context_of_a_checkpoint_decides_how_it_is_asked(model, said, style,
     if isinstance(model, dict):
         (tmp_path / "config.json").write_text(json.dumps(model))
         model = str(tmp_path)
-    spec = planned_for(model, **said)
+    spec = planned(BenchmarkSpec(model=model, **said))
     assert (spec.style, spec.answer_tokens) == (style, tokens)
 
 
 def test_a_model_that_cannot_be_asked_is_refused(tmp_path: Path):
     for model, said in (("", "model: is empty; give tiny"), (str(tmp_path), "no checkpoint there")):
         with pytest.raises(EnvwrightError, match=said):
-            planned_for(model)
+            planned(BenchmarkSpec(model=model))
 
 
 def test_names_tell_model_and_data_and_differ_with_every_option(monkeypatch, tmp_path):
     monkeypatch.setenv("ENVWRIGHT_RUNS", str(tmp_path))
-    spec = planned_for("tiny")
+    spec = planned(BenchmarkSpec(model="tiny"))
     engines = ({"engine": EngineConfig(**fields)} for fields in ({"dtype": "bfloat16"}, {"backend": "vllm"}))
     changes = ({"data": "d/rows.parquet"}, {"limit": 2}, {"answer_tokens": 9}, *engines)
     names = [benchmark_directory(spec.model_copy(update=change)).name for change in ({}, *changes)]

@@ -26,13 +26,8 @@ from tasks import compare as publishing
 
 ENGINEERS = ("checkpoint", "random", "fixed", "levels")
 SPEC = comparison(*ENGINEERS, seeds=[0, 1], settings={"stages": 2})
-RUNS = {
-    "checkpoint-V6-s0": (2, 4, 8),
-    "checkpoint-V6-s1": (2, 4, 6),
-    "random-s0": (2, 4, 4),
-    "random-s1": (2, 4, 6),
-    "fixed-s1": (2, 4, 5),
-}
+RUNS = {"checkpoint-V6-s0": (2, 4, 8), "checkpoint-V6-s1": (2, 4, 6)}
+RUNS |= {"random-s0": (2, 4, 4), "random-s1": (2, 4, 6), "fixed-s1": (2, 4, 5)}
 """Curriculum -> valid answers of ten, of the base policy and after each stage."""
 FAILURES = {"fixed-s0": "killed <script>alert(1)</script>", "random-s0": "an old failure"}
 NONSENSE = asked(0, shares(0.5), fallback="no answer could be read", proposed=None)
