@@ -29,5 +29,4 @@ def test_the_tiny_policy_answers_a_data_set(envwright, tmp_path: Path, monkeypat
     assert "below the line: published, on the authors' instances, not ours" in printed
     again = json.loads(envwright(*command, "--json").out)
     assert again == json.loads((folder / "benchmark.json").read_text())
-    names = {path.name for path in folder.iterdir()}
-    assert {"benchmark.json", "breakdown.json", "rollouts.parquet"} <= names
+    assert (folder / "breakdown.json").is_file()

@@ -51,8 +51,7 @@ USAGE = [
     ("mapf generate config.yaml --count many -o data.parquet", "Invalid value for '--count'"),
     ("benchmark tiny --style haiku", "style: 'haiku' is none of board, compact"),
     ("serve --prefect-port 70000", "--prefect-port"),
-]
-PRESETS = [  # one of a kind; all mistakes are in tests/infra
+    # One of a kind; all mistakes are in tests/infra.
     ("run tinny", "tinny: no such preset; did you mean tiny? the shipped ones are"),
     ("run micro --context V9", "error: engineer.context: Value error, context 'V9': expected one of V1"),
     ("run micro --stages 0", "stages: Input should be greater than or equal to 1"),
@@ -63,7 +62,7 @@ PRESETS = [  # one of a kind; all mistakes are in tests/infra
 ]
 
 
-@pytest.mark.parametrize(("line", "complaint"), USAGE + PRESETS)
+@pytest.mark.parametrize(("line", "complaint"), USAGE)
 def test_what_cannot_be_done_is_explained_and_leaves_nothing_behind(refused, tmp_path, line, complaint):
     refused(line.split(), complaint)
     assert list(tmp_path.iterdir()) == []

@@ -35,6 +35,10 @@ def started(server: str, deployment: str, state: str) -> str:
     return run
 
 
+def state(server: str, run: str) -> str:
+    return ask(f"{server}/flow_runs/{run}", method="GET")["state"]["type"]
+
+
 def below(server: str, parent: str) -> str:
     """A running subflow of a run."""
     task = {"flow_run_id": parent, "task_key": "stage", "dynamic_key": parent, "state": {"type": "RUNNING"}}
@@ -45,28 +49,20 @@ def below(server: str, parent: str) -> str:
 
 
 def test_only_runs_whose_process_is_gone_are_marked(server: str, deployment: str, tmp_path, monkeypatch):
-    dead, alive, suspended = (
-        started(server, deployment, state) for state in ("RUNNING", "RUNNING", "PAUSED")
-    )
-    ended = started(server, deployment, "FAILED")
+    begun = ("RUNNING", "RUNNING", "PAUSED", "FAILED")
+    dead, alive, suspended, ended = (started(server, deployment, state) for state in begun)
     orphan, child = below(server, ended), below(server, alive)
     environment = {**os.environ, "PREFECT__FLOW_RUN_ID": alive}
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], env=environment)
     try:
         with SyncPrefectClient(server) as client:
             states = {dead: "RUNNING", alive: "RUNNING", suspended: "PAUSED", child: "RUNNING"}
-
-            def now() -> dict[str, str]:
-                return {
-                    run: ask(f"{server}/flow_runs/{run}", method="GET")["state"]["type"] for run in states
-                }
-
             assert len(list(reaper.reap(client))) == 1, "the orphan; no silence of two minutes"
-            assert ask(f"{server}/flow_runs/{orphan}", method="GET")["state"]["type"] == "CRASHED"
-            assert now() == states
+            assert state(server, orphan) == "CRASHED"
+            assert {run: state(server, run) for run in states} == states
             monkeypatch.setattr(reaper, "_SILENCE", dict.fromkeys(("RUNNING", "PENDING"), timedelta(0)))
             assert len(list(reaper.reap(client))) == 1
-            assert now() == states | {dead: "CRASHED"}
+            assert {run: state(server, run) for run in states} == states | {dead: "CRASHED"}
     finally:
         process.kill()
         process.wait()

@@ -19,7 +19,6 @@ from policy.checkpoints import SIMULATED_STATE
 from tasks.step import step
 
 pytestmark = pytest.mark.timeout(900)
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_a_configured_server_sees_the_curriculum_its_stages_and_the_log(finished: FinishedRun):
@@ -46,7 +45,8 @@ def test_a_finished_run_is_not_run_again(finished: FinishedRun, server: str, tmp
 @pytest.mark.slow
 def test_the_notebook_of_the_docs_reads_a_run(trained: FinishedRun, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ENVWRIGHT_RUN", str(trained.directory))
-    notebook, names = json.loads((DOCS / "run-directory.ipynb").read_text()), {}
+    docs, names = Path(__file__).parents[2] / "docs", {}
+    notebook = json.loads((docs / "run-directory.ipynb").read_text())
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)

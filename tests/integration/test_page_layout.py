@@ -38,9 +38,8 @@ def comparison(finished: FinishedRun, tmp_path_factory: pytest.TempPathFactory) 
     spec = comparison_of("checkpoint", "frontier", "random", "fixed", seeds=[0, 1, 2])
     for child in spec.children[:-2]:
         shutil.copytree(finished.directory, folder / child.name)
-        renamed = Curriculum(name=child.name, preset=child.preset)
         run = Run(directory=folder / child.name)
-        run.write(CURRICULUM, renamed)
+        run.write(CURRICULUM, Curriculum(name=child.name, preset=child.preset))
         for stage in (-1, 0, 1):
             shutil.copy(run.path(ROLLOUTS, stage), run.path(TEST_ROLLOUTS, stage))
     reason = f"{folder}/a/path/without/a/place/to/break/a/line: " + "out of memory " * 20
