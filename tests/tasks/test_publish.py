@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from factories import asked, finished_run, rollouts, shares
+from factories import finished_run, rollouts, shares
 from support.boards import boards_config, sample_boards
 
 from envgen.files import write_json
@@ -22,7 +22,6 @@ OPTIONS_CONFIGS = [
     boards_config({size: (share, 0.2, 0.25) for size, share in zip((3, 4, 5, 6), row, strict=True)})
     for row in ((0.25, 0.25, 0.25, 0.25), (0.25, 0.25, 0.5, 0))
 ]
-RATIONALE = "More data for 3x3."
 OPTIONS = {"configs": [config.model_dump() for config in OPTIONS_CONFIGS]}
 
 
@@ -41,8 +40,7 @@ def run(tmp_path: Path) -> tuple[Run, list[list[Rollout]]]:
     """Two stages: the valid rate rises from 30 % to 90 %, then drops to 10 %."""
     boards = sample_boards(CONFIGS[0], 40, seed=3, purpose="validation")
     correct = (3, 9, 1)
-    proposals = tuple(asked(stage, CONFIGS[stage + 1], rationale=RATIONALE) for stage in (0, 1))
-    found = finished_run(tmp_path / "run", correct, validation=boards, proposals=proposals, configs=CONFIGS)
+    found = finished_run(tmp_path / "run", correct, validation=boards, configs=CONFIGS)
     return found, [rollouts(boards, count) for count in correct]
 
 
