@@ -22,6 +22,13 @@ from infra.runs.run import Run
 
 pytestmark = pytest.mark.slow
 WIDTHS = (1280, 768, 390)
+FAULTS = {
+    "the page is ": "<p style='width: 3000px'>wide</p>",
+    "cut off at the side": "<p style='width: 40px; overflow: hidden; white-space: nowrap'>a long line</p>",
+    "cut off below": "<p style='height: 12px; overflow: hidden'>one<br>two</p>",
+    "too small to read": "<p style='font-size: 5px'>small</p>",
+    "overlap": "<p>first</p><p style='margin-top: -34px'>second</p>",
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +78,13 @@ def test_a_report_fits_screens_of_all_widths(scheme, chromium, trained, tmp_path
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_a_comparison_fits_screens_of_all_widths(scheme, chromium, comparison, tmp_path):
     check(chromium, comparison, scheme, tmp_path)
+
+
+def test_a_fault_of_the_layout_is_seen(chromium: Browser):
+    page = chromium.new_page(viewport={"width": 500, "height": 400})
+    for kind, fault in FAULTS.items():
+        page.set_content(f"<body style='font: 16px serif'>{fault}")
+        assert [problem for problem in layout_problems(page) if problem.startswith(kind)]
+    page.set_content("<div style='width: 90px; overflow-x: auto'><p style='width: 200px'>scrolled</p></div>")
+    assert layout_problems(page) == []
+    page.close()
