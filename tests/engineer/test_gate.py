@@ -23,10 +23,7 @@ def test_without_a_shown_drop_the_run_goes_on(gate, valid):
     assert "no drop is shown" in decision.reason
 
 
-@pytest.mark.parametrize(
-    ("gate", "action", "in_force"),
-    [("off", "go-on", 3), ("rollback", "rollback", 1)],
-)
+@pytest.mark.parametrize(("gate", "action", "in_force"), [("off", "go-on", 3), ("rollback", "rollback", 1)])
 def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
     decision = decide(gate, 3, 1, DROP)
     assert decision.dropped

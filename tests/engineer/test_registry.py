@@ -179,7 +179,6 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
     with pytest.raises(ConfigError, match=r"'tidal' stands for .* and .*; uninstall one"):
         find_engineer("tidal")
     with pytest.raises(
-        ConfigError,
-        match=r"'frontier' stands for engineer.engineers.rules:Frontier and third_engineer:",
+        ConfigError, match=r"'frontier' stands for engineer.engineers.rules:Frontier and third_engineer:"
     ):
         find_engineer("frontier")

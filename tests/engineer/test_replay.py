@@ -60,11 +60,7 @@ def test_a_recording_is_read_when_the_preset_is_loaded_and_never_again(run: Path
 
 def test_after_the_last_recorded_config_it_is_kept():
     proposal = design(
-        resolved([dump(EASIER), dump(LATEST)]),
-        design_context(2),
-        0,
-        None,
-        lambda config: (config, []),
+        resolved([dump(EASIER), dump(LATEST)]), design_context(2), 0, None, lambda config: (config, [])
     )
     assert (proposal.config, proposal.rationale) == (LATEST, "The recording has ended; the config is kept.")
 
@@ -75,10 +71,7 @@ SHORT = {"sizes": {"3": {"data_ratio": 1, "wait_ratio": 0}, "5": {"data_ratio": 
 @pytest.mark.parametrize(
     ("configs", "reason"),
     [
-        (
-            [dump(EASIER)],
-            "has 1 configs, 3 stages need 2; give a longer recording or fewer stages",
-        ),
+        ([dump(EASIER)], "has 1 configs, 3 stages need 2; give a longer recording or fewer stages"),
         ([dump(EASIER), dump(env_config({3: (1, 0.3, 0)}))], "configs.1.sizes: names ['3'], the space ['3'"),
         (
             [dump(env_config({3: (0.5, 0.3, 0), 5: (0.5, 0.5, 0)}))] * 2,

@@ -400,17 +400,13 @@ SHARE = st.floats(0, 1)
 
 @repeatable
 @given(
-    st.dictionaries(st.integers(3, 10).map(str), st.tuples(SHARE, SHARE), min_size=1),
-    st.floats(0.01, 100),
+    st.dictionaries(st.integers(3, 10).map(str), st.tuples(SHARE, SHARE), min_size=1), st.floats(0.01, 100)
 )
 def test_shares_sum_to_one(sizes: dict[str, tuple[float, float]], temperature: float):
     total = sum(old for old, _ in sizes.values())
     old = {size: (values[0] / total if total > 0 else 1 / len(sizes)) for size, values in sizes.items()}
     after = {size: values[1] for size, values in sizes.items()}
-    for shares in (
-        Frontier().shares(old, after),
-        softmax_shares(after, temperature),
-    ):
+    for shares in (Frontier().shares(old, after), softmax_shares(after, temperature)):
         if shares is not None:
             assert sum(shares.values()) == pytest.approx(1)
             assert min(shares.values()) >= 0
