@@ -6,6 +6,9 @@ from hypothesis import settings
 from support.boards import boards_config as env_config
 
 from engineer.context import DesignContext, StageRecord
+from engineer.contract import Proposal
+from engineer.propose import Fit, design
+from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.config import SHARE, SUM_TOLERANCE, EnvConfig
 from envgen.estimates import Difference
@@ -14,7 +17,7 @@ from envgen.mapf.verifier import FailureCategory
 from envgen.space import Space
 from envgen.sums import Options as SumsOptions
 from envgen.sums import Sums
-from policy.chat.contract import Completion, Conversation, Progress, Sampling
+from policy.chat.contract import ChatModel, Completion, Conversation, Progress, Sampling
 
 repeatable = settings(derandomize=True, deadline=None)
 
@@ -48,11 +51,6 @@ def waits(part: Counts, n: int, valid: int) -> Counts:
     return part.model_copy(update={"labels": {WAIT_REQUIRED: Labelled(n=n, valid=valid)}})
 
 
-def measured(part: Counts, truncated: int, **measures: float) -> Counts:
-    """The same counts with answers that were cut off, and averages."""
-    return part.model_copy(update={"measures": measures, "truncated": truncated})
-
-
 def breakdown(sizes: Mapping[int, Counts]) -> Breakdown:
     return Breakdown(strata={str(size): part for size, part in sizes.items()})
 
@@ -81,6 +79,22 @@ def design_context(stage: int = 2, rationale: str = "Less of 5x5.") -> DesignCon
     )
 
 
+def with_current(context: DesignContext, **fields: object) -> DesignContext:
+    """The context with other fields of its current stage."""
+    return context.model_copy(update={"current": context.current.model_copy(update=fields)})
+
+
+def designed(
+    spec: EngineerSpec,
+    context: DesignContext | None = None,
+    model: ChatModel | None = None,
+    seed: int = 7,
+    fit: Fit = lambda config: (config, []),
+) -> Proposal:
+    """The proposal of an engineer, whose config can be drawn as it is unless `fit` says otherwise."""
+    return design(spec, context or design_context(), seed, model, fit)
+
+
 TRAINING = {
     "algorithm": "GRPO",
     "options": {"agents": 2, "map_sizes": [3, 5]},
@@ -103,13 +117,8 @@ def measured_context() -> DesignContext:
         name: waits(part, 10, max(part.valid - 30, part.valid // 20))
         for name, part in context.current.breakdown.strata.items()
     }
-    known = {
-        "zero_variance": {"3": 0.875, "5": 0.25},
-        "change": change,
-        "breakdown": Breakdown(strata=strata),
-    }
-    current = context.current.model_copy(update=known)
-    return context.model_copy(update={"current": current, "training": TRAINING})
+    known = {"zero_variance": {"3": 0.875, "5": 0.25}, "breakdown": Breakdown(strata=strata)}
+    return with_current(context, change=change, **known).model_copy(update={"training": TRAINING})
 
 
 def assert_legal(config: EnvConfig, space: Space) -> None:
@@ -123,18 +132,17 @@ def assert_legal(config: EnvConfig, space: Space) -> None:
 
 
 class ListModel:
-    """A chat model that answers from a list, whatever it is asked, and remembers the questions."""
+    """A chat model that answers from a list of texts or fields, whatever it is asked, and remembers the
+    questions."""
 
-    def __init__(self, *answers: str) -> None:
+    def __init__(self, *answers: str | dict) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[Conversation, Sampling]] = []
 
     def complete(
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
-        found = []
-        for conversation in conversations:
-            self.asked.append((conversation, sampling))
-            text = self.answers.pop(0)
-            found.append(Completion(text=text, prompt_tokens=100, completion_tokens=7, finish_reason="stop"))
-        return found
+        self.asked += [(conversation, sampling) for conversation in conversations]
+        usual = {"prompt_tokens": 100, "completion_tokens": 7, "finish_reason": "stop"}
+        given = [self.answers.pop(0) for _ in conversations]
+        return [Completion(**usual | ({"text": one} if isinstance(one, str) else one)) for one in given]

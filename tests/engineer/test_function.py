@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from contexts import LATEST, SPACE, design_context, env_config
+from contexts import LATEST, SPACE, design_context, designed, env_config
 
 from engineer.contract import Proposal
 from engineer.engineers.registry import engineer_label, function_engineer, resolve, split_context
-from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, EngineerError
 
@@ -28,9 +27,8 @@ def propose(tmp_path: Path) -> Propose:
     def run(body: str, state: dict | None = None, parameters: str = "", **options: object) -> Proposal:
         text = body if "def " in body else f"def propose(context{parameters}):\n    {body}\n"
         (tmp_path / "mine.py").write_text(text)
-        context = design_context().model_copy(update={"state": state or {}})
         spec = resolve(EngineerSpec(name=f"{tmp_path}/mine.py:propose", options=options), SPACE, 4)
-        return design(spec, context, 7, None, lambda config: (config, []))
+        return designed(spec, design_context().model_copy(update={"state": state or {}}))
 
     return run
 
@@ -149,10 +147,10 @@ def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_
     spec = resolve(EngineerSpec(name="./mine.py:propose"), SPACE, 4)
     assert spec.name == f"{file}:propose"
     file.write_text('def propose(context):\n    return {}, "new"\n')
-    assert design(spec, design_context(), 7, None, lambda config: (config, [])).rationale == "old"
+    assert designed(spec).rationale == "old"
     function_engineer.cache_clear()
     with pytest.raises(ConfigError, match=r"mine.py changed since the run began; put it back"):
-        design(spec, design_context(), 7, None, lambda config: (config, []))
+        designed(spec)
     file.unlink()
     assert engineer_label(spec.name, "V6") == "mine", "a run is shown without the file"
     assert split_context(spec.name) == (spec.name, "")

@@ -24,6 +24,7 @@ PRETTY = """{
   }
 }"""
 PYTHON = GOOD.replace('"', "'")
+CONFIG = GOOD.partition('"config":')[2][:-1]
 
 
 def each_number(form: str) -> str:
@@ -66,9 +67,7 @@ MEAN_WANTED = {
     "in an answer object": f'{{"answer": {GOOD}}}',
     "in arguments of a function": f'{{"name": "design", "arguments": {GOOD}}}',
     "further keys": GOOD[:-1] + ',"confidence":0.8,"notes":["a",null,true]}',
-    "keys in another order": '{"config":{"sizes":'
-    + GOOD.partition('"sizes":')[2][:-1]
-    + ',"rationale":"More of 5x5."}',
+    "keys in another order": f'{{"config":{CONFIG},"rationale":"More of 5x5."}}',
     "thought": f"<think>5x5 is hard. Let me give it more.</think>\n\n{GOOD}",
     "thought with a draft": f"<think>Maybe {OTHER}? No.</think>\n{GOOD}",
     "thought with an open draft": f"<think>Maybe {OTHER[:-20]} no.</think>\n{GOOD}",
@@ -126,37 +125,33 @@ MEAN_WANTED = {
     "shares that sum to 2": GOOD.replace('"data_ratio":0.40', '"data_ratio":0.8').replace("0.60", "1.2"),
     "a stratum outside": GOOD.replace('"5":', '"7":{"data_ratio":0.5},"5":'),
     "edits of everything": edited(GOOD.partition('"sizes":')[2][:-2]),
-    "edits under the key": edited(GOOD.partition('"config":')[2][:-1]),
+    "edits under the key": edited(CONFIG),
 }
 
+
+def after(*shares: float, holes: float = 0.3, waits: float = 0.25) -> EnvConfig:
+    """The config before with these shares, and these knobs of 5x5."""
+    small, large = shares or (0.5, 0.5)
+    return env_config({3: (small, 0.3, 0.25), 5: (large, holes, waits)})
+
+
+CLAIM = ', "evidence": [{"stratum": "5", "metric": "n", "value": 9}]'
 MEAN = {
-    "one share": (edited('{"5": {"data_ratio": 0.3}}'), {3: (0.7, 0.3, 0.25), 5: (0.3, 0.3, 0.25)}),
-    "one knob": (edited('{"5": {"hole_ratio": 0.2}}'), {3: (0.5, 0.3, 0.25), 5: (0.5, 0.2, 0.25)}),
-    "all shares in percent": (
-        edited('{"3": {"data_ratio": 20}, "5": {"data_ratio": 80}}'),
-        {3: (0.2, 0.3, 0.25), 5: (0.8, 0.3, 0.25)},
-    ),
-    "all data to one": (edited('{"5": {"data_ratio": 1}}'), {3: (0, 0.3, 0.25), 5: (1, 0.3, 0.25)}),
+    "one share": (edited('{"5": {"data_ratio": 0.3}}'), after(0.7, 0.3)),
+    "one knob": (edited('{"5": {"hole_ratio": 0.2}}'), after(holes=0.2)),
+    "all shares in percent": (edited('{"3": {"data_ratio": 20}, "5": {"data_ratio": 80}}'), after(0.2, 0.8)),
+    "all data to one": (edited('{"5": {"data_ratio": 1}}'), after(0, 1)),
     "a share as text, in a fence": (
         "```json\n" + edited("{'5': {'data_ratio': '30%'},}") + "\n```",
-        {3: (0.7, 0.3, 0.25), 5: (0.3, 0.3, 0.25)},
+        after(0.7, 0.3),
     ),
-    "an empty stratum beside": (
-        edited('{"3": {}, "5": {"wait_ratio": 1.0}}'),
-        {3: (0.5, 0.3, 0.25), 5: (0.5, 0.3, 1.0)},
-    ),
+    "an empty stratum beside": (edited('{"3": {}, "5": {"wait_ratio": 1.0}}'), after(waits=1)),
     "null where nothing changes": (
         edited('{"5": {"data_ratio": null, "wait_ratio": 1.0}}', ', "config": null'),
-        {3: (0.5, 0.3, 0.25), 5: (0.5, 0.3, 1.0)},
+        after(waits=1),
     ),
-    "edits after a config in a thought": (
-        f"<think>{GOOD}</think>" + edited('{"5": {"data_ratio": 0.3}}'),
-        {3: (0.7, 0.3, 0.25), 5: (0.3, 0.3, 0.25)},
-    ),
-    "evidence": (
-        edited('{"5": {"wait_ratio": 1.0}}', ', "evidence": [{"stratum": "5", "metric": "n", "value": 9}]'),
-        {3: (0.5, 0.3, 0.25), 5: (0.5, 0.3, 1.0)},
-    ),
+    "edits after a draft": (f"<think>{GOOD}</think>" + edited('{"5": {"data_ratio": 0.3}}'), after(0.7, 0.3)),
+    "evidence": (edited('{"5": {"wait_ratio": 1.0}}', CLAIM), after(waits=1)),
 }
 
 NO_NUMBER = r"no number of the answer can be used; the keys are 3, 5, each with data_ratio, hole_ratio"
@@ -167,7 +162,7 @@ REFUSED = {
     "an answer in the thought only": (f"<think>{GOOD}</think>Done.", "holds no JSON object"),
     "YAML": ("rationale: x\nconfig:\n  sizes:\n    3: {data_ratio: 1}", "lacks edits"),
     "another key": (GOOD.replace("sizes", "strata"), "lacks edits"),
-    "the bare strata": (GOOD.partition('"config":')[2][:-1], "lacks edits"),
+    "the bare strata": (CONFIG, "lacks edits"),
     "a config as text": ('{"config": "keep it"}', "lacks edits"),
     "a config that is a list": ('{"config": [1, 2]}', "lacks edits"),
     "strata that are a list": ('{"config": {"sizes": [1, 2]}}', "lacks edits"),
@@ -184,10 +179,7 @@ REFUSED = {
     "empty edits": (edited("{}"), NO_NUMBER),
     "edits of unknown knobs": (edited('{"5": {"holes": 0.3}}'), NO_NUMBER),
     "edits without knobs": (edited('{"5": 0.3}'), NO_NUMBER),
-    "one share on another scale": (
-        edited('{"5": {"data_ratio": 30}}'),
-        "above 1 needs one for every stratum",
-    ),
+    "one share of another scale": (edited('{"5": {"data_ratio": 30}}'), "above 1 needs one for every strat"),
     "no share at all": (GOOD.replace("0.40", "0").replace("0.60", "0"), "every data_ratio is 0"),
     "NaN": (each_number("NaN"), "NaN"),
     "infinity": (each_number("Infinity"), "infinity"),
@@ -229,8 +221,8 @@ def test_a_habit_does_not_change_what_is_read(text: str):
 
 
 @pytest.mark.parametrize(("text", "config"), MEAN.values(), ids=list(MEAN))
-def test_what_edits_do_not_name_stays(text: str, config: dict):
-    assert design_of(text) == env_config(config)
+def test_what_edits_do_not_name_stays(text: str, config: EnvConfig):
+    assert design_of(text) == config
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=list(REFUSED))
@@ -261,31 +253,9 @@ POISONS = [
     lambda text, rng: text.replace("sizes", rng.choice(["size", "strata", "Sizes"])),
     lambda text, rng: text.replace("{", rng.choice(["[", "(", "<"]), 1),
 ]
-JUNK = [
-    *"{}[],:\"'\\“”/#%-. \n",
-    '{"',
-    '":',
-    "/*",
-    "//",
-    "<think>",
-    "</think>",
-    '"config":',
-    '"edits":{',
-    "0.5",
-]
-JUNK += [
-    '"5":',
-    "1e9",
-    "null",
-    "True",
-    "\ud800",
-    "９",
-    "{" * 50,
-    '{"a":' * 30,
-    '"a":1,' * 40,
-    " " * 200,
-    GOOD,
-]
+JUNK = [*"{}[],:\"'\\“”/#%-. \n", '{"', '":', "/*", "//", "<think>", "</think>", '"config":', '"edits":{']
+JUNK += ["0.5", '"5":', "1e9", "null", "True", "\ud800", "９", "{" * 50, '{"a":' * 30, '"a":1,' * 40]
+JUNK += [" " * 200, GOOD]
 
 
 def hostile(seed: int) -> tuple[str, bool]:

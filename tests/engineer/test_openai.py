@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import pytest
-from contexts import LATEST, SPACE, design_context, env_config
+from contexts import LATEST, SPACE, design_context, designed, env_config
 from support.designs import answer_text
 from support.misbehaving_endpoint import answers, completion, hangs, sends, serving
 
@@ -13,7 +13,7 @@ from engineer.answer import answer_schema
 from engineer.contract import Proposal
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
-from engineer.propose import check_answers, design
+from engineer.propose import check_answers
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError, EngineerError, ModelError
 
@@ -33,7 +33,7 @@ def spec_of(url: str, **options: Any) -> EngineerSpec:
 
 
 def proposal_of(url: str, **options: Any) -> Proposal:
-    return design(spec_of(url, **options), design_context(), 7, None, lambda config: (config, []))
+    return designed(spec_of(url, **options))
 
 
 def test_an_endpoint_is_asked_the_design_question_and_its_answer_becomes_the_next_config():
@@ -105,7 +105,7 @@ def test_with_stop_an_endpoint_that_fails_stops_the_run_with_the_reason():
     with serving(sends("oops", 500)) as server:
         spec = spec_of(server.url, retries=0).model_copy(update={"on_failure": "stop"})
         with pytest.raises(EngineerError, match=r"could not answer: .*status 500.*on_failure=keep$"):
-            design(spec, design_context(), 7, None, lambda config: (config, []))
+            designed(spec)
 
 
 def test_before_a_run_an_endpoint_answers_one_small_question_with_the_options_of_a_design():

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from contexts import SUMS, ListModel, assert_legal, repeatable, sums_config
+from contexts import SPACE, SUMS, ListModel, assert_legal, designed, repeatable, sums_config, with_current
 from hypothesis import given
 from hypothesis import strategies as st
 from support.designs import answer_text, random_context
@@ -13,7 +13,6 @@ from engineer.answer import AnswerError, answer_schema, parse_answer, project
 from engineer.context import DesignContext
 from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
-from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown, Counts, Labelled
 from envgen.estimates import Difference
@@ -89,19 +88,24 @@ def test_the_labels_are_told_of_each_knob_that_asks_for_one():
 
 
 def test_only_what_is_said_of_an_answer_is_shown_of_it():
-    current = made_up(0, SUMS).current.model_copy(update={"breakdown": SEEN, "config": OLD})
-    text = design_prompt(made_up(0, SUMS).model_copy(update={"current": current}), "V1")
+    text = design_prompt(with_current(made_up(0, SUMS), breakdown=SEEN, config=OLD), "V1")
     assert "2 terms: valid 80% [71%, 87%]; failures: wrong 20%\n" in text
 
 
-def test_the_schema_gives_each_stratum_its_own_knobs():
-    strata = answer_schema(MIXED)["properties"]["edits"]["properties"]
-    assert {name: list(one["properties"]) for name, one in strata.items()} == {
-        "maze": ["data_ratio", "deep", "odd"],
-        "word": ["data_ratio", "deep", "rare"],
-        "coin": ["data_ratio"],
-    }
+def test_the_schema_takes_any_number_of_each_stratum_and_forbids_all_else():
+    schema = answer_schema(MIXED)
+    edits = schema["properties"]["edits"]
+    strata = edits["properties"]
+    named = {name: [*one["properties"]] for name, one in strata.items()}
+    knobs = {"maze": ["deep", "odd"], "word": ["deep", "rare"], "coin": []}
+    assert [*named.items()] == [(name, ["data_ratio", *some]) for name, some in knobs.items()]
     assert strata["word"]["properties"]["deep"] == {"type": "number", "minimum": 1, "maximum": 5}
+    assert schema["required"] == ["rationale", "edits"]
+    assert all(one["required"] == [] for one in (edits, *strata.values()))
+    objects = [schema, edits, *strata.values()]
+    assert all(one["type"] == "object" and one["additionalProperties"] is False for one in objects)
+    part = answer_schema(SPACE)["properties"]["edits"]["properties"]["5"]
+    assert part["properties"]["hole_ratio"] == {"type": "number", "minimum": 0, "maximum": 0.5}
 
 
 def test_an_answer_about_sums_is_read_and_projected():
@@ -123,27 +127,21 @@ def test_an_answer_about_sums_is_read_and_projected():
 @repeatable
 @given(seeds, spaces, st.sampled_from(RULES))
 def test_every_rule_engineer_designs(seed: int, space: Space, rule: str):
-    context = made_up(seed, space)
-    trained = dict.fromkeys(space.names[1:], 0.5)
-    current = context.current.model_copy(update={"advantage": trained})
-    context = context.model_copy(update={"current": current})
-    spec = resolve(EngineerSpec(name=rule), space, 4)
-    proposal = design(spec, context, seed, None, lambda config: (config, []))
+    context = with_current(made_up(seed, space), advantage=dict.fromkeys(space.names[1:], 0.5))
+    proposal = designed(resolve(EngineerSpec(name=rule), space, 4), context, seed=seed)
     assert proposal.fallback is None
     assert_legal(proposal.config, space)
     assert not OF_BOARDS.search(proposal.rationale)
 
 
 def test_levels_move_every_knob_by_its_step():
-    current = made_up(0, SUMS).current.model_copy(update={"config": OLD, "breakdown": SEEN})
-    context = made_up(0, SUMS).model_copy(update={"current": current})
-    config = design(EngineerSpec(name="levels"), context, 0, None, lambda config: (config, [])).config
+    context = with_current(made_up(0, SUMS), config=OLD, breakdown=SEEN)
+    config = designed(EngineerSpec(name="levels"), context).config
     assert tuple(config.strata["2"].knobs.values()) == (3, 0.75)
 
 
 def test_a_model_designs_sums():
     model = ListModel(answer_text("More data for 3 terms.", NEW))
-    context = made_up(0, SUMS)
-    proposal = design(EngineerSpec(), context, 0, model, lambda config: (config, []))
+    proposal = designed(EngineerSpec(), made_up(0, SUMS), model)
     assert (proposal.config, proposal.rationale) == (NEW, "More data for 3 terms.")
     assert model.asked[0][1].json_schema == answer_schema(SUMS)
