@@ -2,7 +2,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, env_config
+from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, designed, env_config
 from support.designs import answer_text
 
 from engineer.answer import answer_schema
@@ -11,7 +11,7 @@ from engineer.contract import Proposal
 from engineer.engineers.llm import MAX_QUOTED
 from engineer.json_text import MAX_TEXT
 from engineer.prompt import design_prompt
-from engineer.propose import design
+from engineer.propose import Fit
 from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
@@ -19,29 +19,22 @@ from policy.chat.contract import Message
 
 WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
 GOOD = answer_text("More data for 5x5.", WANTED)
-OVER = (
-    '{"rationale": "Too much.", "config": {"sizes": '
-    '{"3": {"data_ratio": 0.4, "hole_ratio": 0.9, "wait_ratio": 0.5}}}}'
-)
-
-
-def as_it_is(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
-    return config, []
+NEAR = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
+NO_JSON = "the answer holds no JSON object"
 
 
 def proposal_of(
-    model: ListModel | None, fit=as_it_is, seed: int = 7, stage: int = 2, **spec: object
+    model: ListModel | None, seed: int = 7, stage: int = 2, fit: Fit | None = None, **spec: object
 ) -> Proposal:
     checked = EngineerSpec.model_validate({"name": "checkpoint", **spec})
-    return design(checked, design_context(stage), seed, model, fit)
+    return designed(checked, design_context(stage), model, seed, **({"fit": fit} if fit else {}))
 
 
 @pytest.mark.parametrize("engineer", ["checkpoint", "base"])
 def test_a_good_answer_becomes_the_next_config(engineer: str):
     model = ListModel(GOOD, "never asked for")
     proposal = proposal_of(model, name=engineer)
-    assert proposal.config == WANTED
-    assert proposal.rationale == "More data for 5x5."
+    assert (proposal.config, proposal.rationale) == (WANTED, "More data for 5x5.")
     assert proposal.proposed == json.loads(GOOD)["config"]
     assert (proposal.engineer, proposal.stage, proposal.context) == (engineer, 2, "V6")
     assert (proposal.changes, proposal.fallback) == ((), None)
@@ -71,21 +64,12 @@ def test_an_unreadable_answer_is_repaired_in_the_same_conversation():
     model = ListModel("no", GOOD)
     proposal = proposal_of(model, temperature=0.5)
     assert (proposal.config, proposal.rationale, proposal.fallback) == (WANTED, "More data for 5x5.", None)
-    assert [(a.text, a.error) for a in proposal.attempts] == [
-        ("no", "the answer holds no JSON object"),
-        (GOOD, None),
-    ]
+    assert [(a.text, a.error) for a in proposal.attempts] == [("no", NO_JSON), (GOOD, None)]
     (first, sampling), (second, of_repair) = model.asked
     assert of_repair == sampling.model_copy(update={"seed": of_repair.seed})
-    assert second[:1] == first
-    assert [(m.role, m.content) for m in second[1:]] == [
-        ("assistant", "no"),
-        (
-            "user",
-            "Your answer could not be used: the answer holds no JSON object. Answer again with the JSON "
-            "only, in the form that was asked for.",
-        ),
-    ]
+    again = "Answer again with the JSON only, in the form that was asked for."
+    request = Message(role="user", content=f"Your answer could not be used: {NO_JSON}. {again}")
+    assert second == (*first, Message(role="assistant", content="no"), request)
 
 
 @pytest.mark.parametrize("answers", [(GOOD,), ("no", GOOD), ("no", "no")])
@@ -106,10 +90,7 @@ def test_a_repair_quotes_no_more_than_the_beginning_of_an_answer():
     assert MAX_QUOTED - 5 < len(quoted) <= MAX_QUOTED
     assert quoted.startswith("xxx")
     assert quoted.endswith("more characters]")
-    kept, _, note = proposal.attempts[0].text.partition(" [")
     assert len(proposal.attempts[0].text) <= MAX_TEXT
-    assert note == f"{10_000_000 - len(kept)} more characters]"
-    assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
 
 
 def test_an_empty_answer_is_quoted_as_nothing():
@@ -134,19 +115,10 @@ def test_after_one_repair_the_previous_config_is_kept_with_both_errors():
 
 
 def test_the_error_says_that_an_answer_was_cut_off():
-    class Cut(ListModel):
-        def complete(self, conversations, sampling, progress=None):
-            return [
-                c.model_copy(update={"finish_reason": "length"})
-                for c in super().complete(conversations, sampling)
-            ]
-
-    model = Cut('{"rationale": "', GOOD)
+    model = ListModel({"text": '{"rationale": "', "finish_reason": "length"}, GOOD)
     proposal = proposal_of(model, max_tokens=99)
-    assert [(a.error, a.finish_reason) for a in proposal.attempts] == [
-        ("the answer holds no JSON object; it was cut off at 99 tokens", "length"),
-        (None, "length"),
-    ]
+    assert [a.error for a in proposal.attempts] == [f"{NO_JSON}; it was cut off at 99 tokens", None]
+    assert [a.finish_reason for a in proposal.attempts] == ["length", "stop"]
     assert "it was cut off at 99 tokens" in model.asked[1][0][2].content
 
 
@@ -159,18 +131,16 @@ def test_a_repair_that_does_not_fit_the_model_keeps_the_first_error_in_the_reaso
 
     proposal = proposal_of(Small("no"))
     assert proposal.config == LATEST
-    assert proposal.fallback == (
-        "the model could not answer, the previous config is kept: "
-        "a prompt of 2000 tokens exceeds the model's 1024; "
-        "answer 1 could not be read: the answer holds no JSON object"
-    )
+    why = "the model could not answer, the previous config is kept: a prompt of 2000 tokens exceeds the"
+    assert proposal.fallback == f"{why} model's 1024; answer 1 could not be read: {NO_JSON}"
     assert [a.text for a in proposal.attempts] == ["no"]
 
 
 def test_what_projection_changed_is_recorded_beside_what_was_proposed():
-    proposal = proposal_of(ListModel(OVER))
+    over = {"sizes": {"3": {"data_ratio": 0.4, "hole_ratio": 0.9, "wait_ratio": 0.5}}}
+    proposal = proposal_of(ListModel(json.dumps({"config": over})))
     assert_legal(proposal.config, SPACE)
-    assert proposal.proposed == json.loads(OVER)["config"]
+    assert proposal.proposed == over
     assert proposal.changes == (
         "3x3 hole_ratio 0.9 was clamped to 0.2..0.4",
         "5x5 data_ratio was missing or no number, the previous 0.3 was kept",
@@ -181,34 +151,27 @@ def test_what_projection_changed_is_recorded_beside_what_was_proposed():
 
 
 def test_what_fitting_changed_is_recorded_after_what_projection_changed():
-    near = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
     fitted = []
 
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         fitted.append(config)
-        return near, ["map size 3 is short", "so 5 got more"]
+        return NEAR, ["map size 3 is short", "so 5 got more"]
 
-    proposal = proposal_of(ListModel(GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')), fit)
+    proposal = proposal_of(ListModel(GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')), fit=fit)
     assert fitted == [WANTED]
-    assert proposal.config == near
-    assert proposal.changes == (
-        "5x5 hole_ratio 0.1 was clamped to 0.2..0.4",
-        "map size 3 is short",
-        "so 5 got more",
-    )
-    assert proposal.fallback is None
+    clamped = "5x5 hole_ratio 0.1 was clamped to 0.2..0.4"
+    assert proposal.changes == (clamped, "map size 3 is short", "so 5 got more")
+    assert (proposal.config, proposal.fallback) == (NEAR, None)
 
 
 @pytest.mark.parametrize("answer", [answer_text("Keep it.", LATEST), "no"])
 def test_a_config_that_is_kept_is_fitted_too_since_the_next_stage_draws_with_another_seed(answer: str):
-    near = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
-
     def fit(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
         assert config == LATEST
-        return near, ["map size 3 is short"]
+        return NEAR, ["map size 3 is short"]
 
-    proposal = proposal_of(ListModel(answer, answer), fit)
-    assert (proposal.config, proposal.changes) == (near, ("map size 3 is short",))
+    proposal = proposal_of(ListModel(answer, answer), fit=fit)
+    assert (proposal.config, proposal.changes) == (NEAR, ("map size 3 is short",))
     assert (proposal.fallback is None) == (answer != "no")
 
 
@@ -220,11 +183,10 @@ def test_a_config_of_which_nothing_can_be_drawn_keeps_the_previous_one(even_the_
         return config, []
 
     answer = GOOD.replace('"hole_ratio":0.20', '"hole_ratio":0.10')
-    proposal = proposal_of(ListModel(answer), fit)
+    proposal = proposal_of(ListModel(answer), fit=fit)
     assert (proposal.config, proposal.changes) == (LATEST, ())
-    assert (
-        proposal.fallback == "no data set can be drawn, the previous config is kept: every map size is short"
-    )
+    why = "no data set can be drawn, the previous config is kept: every map size is short"
+    assert proposal.fallback == why
     assert proposal.proposed == json.loads(answer)["config"]
     assert proposal.rationale == "More data for 5x5."
 
@@ -241,9 +203,8 @@ def test_the_same_seed_and_stage_ask_with_the_same_draw_and_others_do_not():
 
 def test_the_fixed_engineer_keeps_the_config_and_asks_nobody():
     proposal = proposal_of(None, name="fixed", stage=0)
-    assert proposal.config == DEFAULT
-    assert (proposal.attempts, proposal.fallback, proposal.prompt) == ((), None, "")
-    assert proposal.prompt_tokens == 0
+    assert (proposal.config, proposal.attempts, proposal.fallback) == (DEFAULT, (), None)
+    assert (proposal.prompt, proposal.prompt_tokens) == ("", 0)
 
 
 def test_the_random_engineer_draws_anew_for_each_seed_and_stage():
@@ -266,16 +227,11 @@ def test_a_model_that_may_think_answers_freely_and_only_its_repair_is_decoded_un
 
 
 def test_the_thoughts_that_a_server_reports_are_stored_and_a_cut_off_draft_is_not_read():
-    class Thinker(ListModel):
-        def complete(self, conversations, sampling, progress=None):
-            [answer] = super().complete(conversations, sampling)
-            thoughts = {"reasoning": "Hm.", "reasoning_tokens": 5} if len(self.asked) > 1 else {}
-            return [answer.model_copy(update={"finish_reason": "length", **thoughts})]
-
-    proposal = proposal_of(Thinker(f"Maybe {GOOD}, or", GOOD), thinking=True)
-    assert (
-        proposal.attempts[0].error == "the answer ends before its thoughts do; it was cut off at 1024 tokens"
-    )
+    told = {"text": GOOD, "finish_reason": "length", "reasoning": "Hm.", "reasoning_tokens": 5}
+    draft = {"text": f"Maybe {GOOD}, or", "finish_reason": "length"}
+    proposal = proposal_of(ListModel(draft, told), thinking=True)
+    why = "the answer ends before its thoughts do; it was cut off at 1024 tokens"
+    assert proposal.attempts[0].error == why
     assert [(a.reasoning, a.reasoning_tokens) for a in proposal.attempts] == [("", 0), ("Hm.", 5)]
     assert proposal.config == WANTED
 

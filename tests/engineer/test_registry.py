@@ -5,12 +5,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from contexts import LATEST, SPACE, design_context, env_config
+from contexts import LATEST, SPACE, design_context, designed, env_config
 from support.engineer_package import install_engineer
 
 from engineer.contract import Engineer, Proposal
 from engineer.engineers.registry import find_engineer, known_engineers, resolve
-from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 
@@ -18,8 +17,7 @@ RULES = ["random", "fixed", "frontier", "bandit", "learnability", "gaussian", "w
 OURS = ["checkpoint", "base", "openai", *RULES]
 HEAD = """
 from pydantic import Field
-from engineer.contract import Engineer, projected
-from engineer.contract import Proposal
+from engineer.contract import Engineer, Proposal, projected
 
 class ENGINEER(Engineer):
     share: float = Field(default=0.25, ge=0, le=1)
@@ -44,7 +42,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def proposal_of(engineer: str, state: dict | None = None, **options: object) -> Proposal:
     context = design_context().model_copy(update={"state": state or {}})
-    return design(EngineerSpec(name=engineer, options=options), context, 0, None, lambda config: (config, []))
+    return designed(EngineerSpec(name=engineer, options=options), context)
 
 
 def test_our_own_engineers_are_in_the_registry():
@@ -56,10 +54,8 @@ def test_our_own_engineers_are_in_the_registry():
 def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ConfigError) as refused:
         find_engineer("level")
-    assert (
-        str(refused.value) == "engineer.name: there is no engineer 'level'; did you mean 'levels'? "
-        f"known are {', '.join(known_engineers())}"
-    )
+    known, said = ", ".join(known_engineers()), "there is no engineer 'level'; did you mean 'levels'?"
+    assert str(refused.value) == f"engineer.name: {said} known are {known}"
 
 
 def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
@@ -80,62 +76,47 @@ def test_an_engineer_of_another_package_is_found_and_designs(install: Install):
             resolve(EngineerSpec(name="tidal", options=options), SPACE, 3)
 
 
-KEEPS = "        return Proposal(config=context.current.config)"
-EXACTLY = (
-    "        config = type(context.current.config).model_validate({'sizes': sizes})\n"
-    "        return Proposal(config=config)"
-)
+CONFIG = "context.current.config"
+EMPTY = f"type({CONFIG}).model_construct(strata={{}}, key='sizes')"
+
+
+def exactly(sizes: str) -> str:
+    return f"return Proposal(config=type({CONFIG}).model_validate({{'sizes': {sizes}}}))"
+
+
+def remembers(value: str) -> str:
+    return f"return Proposal(config={CONFIG}).model_copy(update={{'state': {{'a': {value}}}}})"
+
+
 BROKEN = {
-    "raises": ("        raise KeyError('moon')", "KeyError: 'moon'"),
-    "complains in half a character": ("        raise ValueError(chr(0xD800))", "ValueError: ?"),
-    "leaves the process": ("        raise SystemExit(3)", "SystemExit: 3"),
-    "returns nothing": ("        return None", "it returned NoneType, expected a Proposal"),
-    "returns a config": (
-        "        return context.current.config",
-        "it returned EnvConfig, expected a Proposal",
-    ),
+    "raises": ("raise KeyError('moon')", "KeyError: 'moon'"),
+    "complains in half a character": ("raise ValueError(chr(0xD800))", "ValueError: ?"),
+    "leaves the process": ("raise SystemExit(3)", "SystemExit: 3"),
+    "returns nothing": ("return None", "it returned NoneType, expected a Proposal"),
+    "returns a config": ("return context.current.config", "it returned EnvConfig, expected a Proposal"),
     "has no share left": (
-        "        raw = {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}\n"
-        "        return projected(context, raw, '')",
+        "return projected(context, {'sizes': {'3': {'data_ratio': 0}, '5': {'data_ratio': 0}}}, '')",
         "every data_ratio is 0",
     ),
     "leaves the space": (
-        "        sizes = {4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}\n" + EXACTLY,
+        exactly("{4: dict(data_ratio=1, hole_ratio=0.2, wait_ratio=0)}"),
         "sizes: names ['4'], the space ['3', '5']; name the same, in this order",
     ),
     "exceeds the holes": (
-        "        sizes = {s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}\n" + EXACTLY,
+        exactly("{s: dict(data_ratio=0.5, hole_ratio=0.5, wait_ratio=0) for s in (3, 5)}"),
         "sizes.3.hole_ratio: 0.5 is outside of the space, 0.2 to 0.4; move it inside",
     ),
-    "escapes validation": (
-        "        config = type(context.current.config).model_construct(strata={}, key='sizes')\n"
-        "        return Proposal.model_construct(config=config, state={})",
-        "at least 1",
-    ),
-    "has a state that is no JSON": (
-        KEEPS + ".model_copy(update={'state': {'a': {1, 2}}})",
-        "not JSON serializable",
-    ),
-    "has a state that is endless": (
-        KEEPS + ".model_copy(update={'state': {'a': 'x' * 2_000_000}})",
-        "at most",
-    ),
-    "has a state that is not finite": (
-        KEEPS + ".model_copy(update={'state': {'a': 1e999}})",
-        "not JSON compliant",
-    ),
-    "writes half a character": (
-        "        return Proposal(config=context.current.config, rationale=chr(0xD800))",
-        "surrogates not allowed",
-    ),
+    "escapes validation": (f"return Proposal.model_construct(config={EMPTY}, state={{}})", "at least 1"),
+    "has a state that is no JSON": (remembers("{1, 2}"), "not JSON serializable"),
+    "has a state that is endless": (remembers("'x' * 2_000_000"), "at most"),
+    "has a state that is not finite": (remembers("1e999"), "not JSON compliant"),
+    "writes half a character": (f"return Proposal(config={CONFIG}, rationale=chr(0xD800))", "surrogates not"),
 }
 
 
 @pytest.mark.parametrize(("body", "reason"), BROKEN.values(), ids=list(BROKEN))
-def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(
-    install: Install, body: str, reason: str
-):
-    install(HEAD + body)
+def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(install: Install, body, reason: str):
+    install(f"{HEAD}        {body}")
     proposal = proposal_of("tidal", {"tide": 4})
     assert proposal.config == LATEST
     assert (proposal.fallback or "").startswith("engineer 'tidal' failed, the previous config is kept: ")
@@ -146,22 +127,21 @@ def test_an_engineer_that_breaks_its_contract_costs_only_its_redesign(
 
 def test_what_a_engineer_does_to_its_context_stays_with_it(install: Install):
     body = "context.state['tide'] = 9; context.current.breakdown.strata.clear(); raise ValueError"
-    install(HEAD + "        " + body)
+    install(f"{HEAD}        {body}")
     context = design_context().model_copy(update={"state": {"tide": 4}})
     before = context.model_copy(deep=True)
-    design(EngineerSpec(name="tidal"), context, 0, None, lambda config: (config, []))
+    designed(EngineerSpec(name="tidal"), context)
     assert context == before
+
+
+NOT_LOADED = "cannot be loaded from tidal_engineer:ENGINEER"
 
 
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (
-            "import no_such_module",
-            "cannot be loaded from tidal_engineer:ENGINEER: "
-            "ModuleNotFoundError: No module named 'no_such_module'",
-        ),
-        ("ENGINEERS = 1", "cannot be loaded from tidal_engineer:ENGINEER: AttributeError"),
+        ("import no_such", f"{NOT_LOADED}: ModuleNotFoundError: No module named 'no_such'"),
+        ("ENGINEERS = 1", f"{NOT_LOADED}: AttributeError"),
         ("ENGINEER = 1", "tidal_engineer:ENGINEER is 1; expected engineer.contract.Engineer"),
     ],
 )

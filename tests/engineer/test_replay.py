@@ -3,10 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contexts import DEFAULT, EASIER, LATEST, SPACE, design_context, env_config
+from contexts import DEFAULT, EASIER, LATEST, SPACE, design_context, designed, env_config
 
 from engineer.engineers.registry import resolve
-from engineer.propose import design
 from engineer.spec import EngineerSpec
 from envgen.errors import ConfigError
 from envgen.files import write_json
@@ -21,13 +20,8 @@ def dump(config: Any) -> dict:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """What `replay` reads of a run of three stages."""
-    write_json(
-        tmp_path / "run" / "results.json",
-        {
-            "curriculum": "run",
-            "stages": [{"stage": n, "proposal": {"config": c}} for n, c in enumerate(map(dump, CONFIGS))],
-        },
-    )
+    stages = [{"stage": n, "proposal": {"config": dump(c)}} for n, c in enumerate(CONFIGS)]
+    write_json(tmp_path / "run" / "results.json", {"curriculum": "run", "stages": stages})
     return tmp_path / "run"
 
 
@@ -45,7 +39,7 @@ def test_a_run_its_results_and_a_list_replay_alike(run: Path):
     specs = [resolved(str(run)), resolved(str(run / "results.json")), resolved([dump(c) for c in CONFIGS])]
     assert specs[0] == specs[1] == specs[2]
     for stage, config in enumerate(CONFIGS):
-        proposal = design(specs[0], design_context(stage), 0, None, lambda config: (config, []))
+        proposal = designed(specs[0], design_context(stage))
         assert (proposal.config, proposal.rationale) == (config, f"Recorded config of stage {stage + 1}.")
         assert proposal.fallback is None
 
@@ -59,9 +53,7 @@ def test_a_recording_is_read_when_the_preset_is_loaded_and_never_again(run: Path
 
 
 def test_after_the_last_recorded_config_it_is_kept():
-    proposal = design(
-        resolved([dump(EASIER), dump(LATEST)]), design_context(2), 0, None, lambda config: (config, [])
-    )
+    proposal = designed(resolved([dump(EASIER), dump(LATEST)]))
     assert (proposal.config, proposal.rationale) == (LATEST, "The recording has ended; the config is kept.")
 
 
