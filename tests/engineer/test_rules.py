@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from contexts import (
     LATEST,
-    RECORDS,
     assert_legal,
     boards,
     breakdown,
@@ -54,8 +53,8 @@ def four(valid: dict[int, int], unreadable: int | None = None, **fields: object)
     if unreadable:
         failures = dict.fromkeys(FOUR.categories, 0) | {UNREADABLE: 30, "conflict": 10}
         seen[unreadable] = seen[unreadable].model_copy(update={"failures": failures})
-    record = RECORDS[0].model_copy(update={"config": config, "breakdown": breakdown(seen)})
-    return design_context(0).model_copy(update={"space": FOUR, "current": record, **fields})
+    context = design_context(0).model_copy(update={"space": FOUR, **fields})
+    return with_current(context, config=config, breakdown=breakdown(seen))
 
 
 # guards
@@ -171,8 +170,8 @@ def test_the_frontier_engineer_moves_shares_and_leaves_the_other_knobs():
 
 
 def test_a_size_that_was_not_evaluated_is_taken_for_its_neighbour():
-    seen = Breakdown(strata={"5": RECORDS[0].breakdown.strata["5"]})
-    proposal = proposal_of("frontier", with_current(design_context(), breakdown=seen))
+    context = with_current(design_context(), breakdown=breakdown({5: counts(40, 8, 4)}))
+    proposal = proposal_of("frontier", context)
     assert shares_of(proposal.config) == {"3": 0.6, "5": 0.4}  # half of the way from 0.7 and 0.3 to equal
 
 
