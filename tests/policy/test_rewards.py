@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,8 @@ ROWS = list(range(len(INSTANCES)))
 NAMES = ["format", "valid", "optimal", "arrived", "legal_share"]
 
 
-def functions(weights: RewardWeights) -> list[Callable[..., list[float | None]]]:
-    return reward_functions(ENVIRONMENT, weights, FaultCount(ENVIRONMENT.space), INSTANCES)
+def functions(weights: RewardWeights, *more: Any) -> list[Callable[..., list[float | None]]]:
+    return reward_functions(ENVIRONMENT, weights, FaultCount(ENVIRONMENT.space), INSTANCES, *more)
 
 
 ANSWERS = {
@@ -53,33 +54,23 @@ def test_each_answer_to_each_board_earns_its_terms_as_a_conversation_and_as_a_te
         assert function(completions=conversations, index=rows, **more) == expected
 
 
-def test_the_reward_functions_come_in_the_order_of_the_weights():
-    usual = RewardWeights()
-    assert [f.__name__ for f in functions(usual)] == list(usual.weights) == NAMES[:3]
+def test_the_reward_functions_come_in_the_order_of_the_weights_and_those_without_a_weight_not_at_all():
+    """But for the terms that are logged, whatever their weight."""
     every = RewardWeights(format=0.1, valid=0.2, optimal=0.3, arrived=0.4, legal_share=0.5)
     assert [f.__name__ for f in functions(every)] == list(every.weights) == NAMES
     assert list(every.weights.values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
-
-
-def test_without_a_weight_partial_progress_is_no_part_of_the_reward():
-    """The trainer sums exactly the terms that it summed before there was any partial progress."""
     assert RewardWeights(format=0, valid=0, optimal=0).weights == dict.fromkeys(NAMES[:3], 0.0)
     usual = {"format": 0.0, "valid": 1.0, "optimal": 0.5}
     assert RewardWeights(legal_share=0.25).weights == usual | {"legal_share": 0.25}
 
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
-    *_, arrived, legal_share = reward_functions(
-        ENVIRONMENT, RewardWeights(arrived=1, legal_share=1), FaultCount(ENVIRONMENT.space), INSTANCES
-    )
-    ones, nothing = [1.0] * len(ROWS), ["no plan"] * len(ROWS)
-    assert arrived(completions=[optimal(i) for i in INSTANCES], index=ROWS) == ones
-    assert legal_share(completions=[detour(i) for i in INSTANCES], index=ROWS) == ones
+    *_, arrived, legal_share = functions(RewardWeights(arrived=1, legal_share=1))
     for function in (arrived, legal_share):
-        assert function(completions=nothing, index=ROWS) == [0.0] * len(ROWS)
-    moving = (all(len(path) > 1 for path in i.solution.plan) for i in INSTANCES)
-    instance, row, _ = next(one for one in zip(INSTANCES, ROWS, moving, strict=True) if one[2])
-    first, second = instance.solution.plan
+        assert function(completions=[optimal(i) for i in INSTANCES], index=ROWS) == [1.0] * len(ROWS)
+        assert function(completions=["no plan"] * len(ROWS), index=ROWS) == [0.0] * len(ROWS)
+    row = next(row for row in ROWS if all(len(path) > 1 for path in INSTANCES[row].solution.plan))
+    first, second = INSTANCES[row].solution.plan
     half = answer((first, second[:-1]))
     assert arrived(completions=[half], index=[row]) == [0.5]
     waits = answer(((first[0],) * 4 + ((9, 9),), second[:1]))
@@ -106,10 +97,9 @@ def test_a_batch_is_judged_anew_when_its_answers_or_boards_change():
 
 def test_what_is_judged_invalid_is_kept_once_with_the_ends_of_question_and_answer():
     failed = list[dict[str, str]]()
-    every = reward_functions(ENVIRONMENT, RewardWeights(), FaultCount(ENVIRONMENT.space), INSTANCES, failed)
     prompts = [[{"role": "user", "content": f"{'x' * 999} board {row}"}] for row in ROWS]
     texts = ["long " * 999 + "end", *(optimal(i) for i in INSTANCES[1:])]
-    for function in every:
+    for function in functions(RewardWeights(), failed):
         function(completions=texts, index=ROWS, prompts=prompts)
     [entry] = failed
     assert entry["stratum"] == INSTANCES[0].stratum

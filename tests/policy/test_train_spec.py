@@ -205,20 +205,10 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
         check_machine({"use_vllm": True}, TrainingSettings())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
-def test_settings_for_more_gpus_than_there_are_name_the_setting_and_the_remedy(monkeypatch):
-    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    colocated = {"use_vllm": True}
-    with pytest.raises(ConfigError, match=r"trl\.use_vllm: needs 1 GPU, and 0 can be seen.*of a pool"):
-        check_machine(colocated, TrainingSettings())
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(ConfigError, match=r"training\.launch fsdp2: needs 4 GPUs, and 2 can be seen here"):
-        check_machine(colocated, TrainingSettings(launch="fsdp2", processes=4))
-    check_machine(colocated, TrainingSettings(launch="ddp", processes=2))
-
-
 SERVED = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": "http://localhost:8000"}
+COLOCATED = {"vllm_mode": "colocate", "vllm_server_base_url": None}
+OTHER_HOST = "trl.vllm_server_base_url: conflicts with trl.vllm_server_host"
+BESIDE = "training.launch fsdp2 beside the vLLM server: needs 9 GPUs, and 8 can be seen here"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are counted on Linux")
@@ -228,23 +218,26 @@ SERVED = {"use_vllm": True, "vllm_mode": "server", "vllm_server_base_url": "http
         ({}, 6, None, ""),
         ({}, 6, "0,1,2,3,4,5", ""),
         ({"vllm_server_base_url": None, "vllm_server_host": "localhost"}, 6, None, ""),
-        ({}, 8, None, "training.launch fsdp2 beside the vLLM server: needs 9 GPUs, and 8 can be seen here"),
+        ({}, 8, None, BESIDE),
         ({}, 6, "0,1", "training.launch fsdp2: needs 6 GPUs, and 2 can be seen here"),
         ({"vllm_server_base_url": None}, 6, None, "trl.vllm_server_base_url: is missing; give one address"),
-        ({"vllm_server_host": "x"}, 6, None, "trl.vllm_server_base_url: conflicts with trl.vllm_server_host"),
-        (
-            {"vllm_server_port": 8000},
-            6,
-            None,
-            "trl.vllm_server_base_url: conflicts with trl.vllm_server_host",
-        ),
+        ({"vllm_server_host": "x"}, 6, None, OTHER_HOST),
+        ({"vllm_server_port": 8000}, 6, None, OTHER_HOST),
         ({"vllm_server_base_url": "http://localhost:1"}, 6, None, "server, but none answers at http://local"),
         ({"vllm_enable_sleep_mode": True}, 6, None, "vllm_enable_sleep_mode: is not read in trl.vllm_mode"),
         ({"vllm_mode": "colocate"}, 8, None, "vllm_server_base_url: is not read in trl.vllm_mode colocate"),
+        (COLOCATED, 4, "0,1", "training.launch fsdp2: needs 4 GPUs, and 2 can be seen here"),
+        (COLOCATED, 2, "0,1", ""),
+        (
+            COLOCATED,
+            None,
+            "",
+            "trl.use_vllm: needs 1 GPU, and 0 can be seen here (/dev/nvidia*, CUDA_VISIBLE_",
+        ),
     ],
 )
-def test_a_vllm_server_needs_one_address_an_answer_and_a_gpu_that_no_process_trains_on(
-    monkeypatch: pytest.MonkeyPatch, options: dict, processes: int, visible: str | None, said: str
+def test_gpus_have_to_suffice_and_a_vllm_server_needs_one_address_an_answer_and_a_gpu_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, options: dict, processes: int | None, visible: str | None, said: str
 ):
     monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", sys.executable)
     monkeypatch.setattr("policy.grpo.launch.is_healthy", lambda address: address == "http://localhost:8000")
@@ -254,6 +247,6 @@ def test_a_vllm_server_needs_one_address_an_answer_and_a_gpu_that_no_process_tra
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     options = {name: value for name, value in (SERVED | options).items() if value is not None}
-    training = TrainingSettings(launch="fsdp2", processes=processes)
+    training = TrainingSettings(launch="fsdp2", processes=processes) if processes else TrainingSettings()
     with nullcontext() if not said else pytest.raises(ConfigError, match=re.escape(said)):
         check_machine(options, training)
