@@ -38,11 +38,9 @@ def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def engine_of(source: Path = random_checkpoint, **config) -> TransformersEngine:
-            engine = start_engine(
-                str(source), EngineConfig(dtype="float32", **config), tmp_path / "engine.log"
-            )
+            config = EngineConfig(dtype="float32", **config)
+            engine = start_engine(str(source), config, tmp_path / "engine.log")
             stack.callback(engine.close)
-            assert isinstance(engine, TransformersEngine)
             return engine
 
         yield engine_of
@@ -81,9 +79,8 @@ def test_a_child_without_memory_names_the_remedy_and_the_next_call_has_another(
 ):
     source = tmp_path / "greedy"
     shutil.copytree(random_checkpoint, source)
-    wanted = {"config": {"max_position_embeddings": 2 * 10**12}}
-    wanted["generation_config"] = {"cache_implementation": "static"}
-    for name, fields in wanted.items():
+    positions, static = {"max_position_embeddings": 2 * 10**12}, {"cache_implementation": "static"}
+    for name, fields in (("config", positions), ("generation_config", static)):
         path = source / f"{name}.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
     engine = start(source, batch_size=2)
@@ -108,9 +105,8 @@ def test_fields_of_vllm_are_refused_on_transformers(fields: dict):
 
 def test_fields_of_the_config_become_options_of_the_server(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
-    config = EngineConfig(
-        backend="vllm", data_parallel=2, tensor_parallel=2, max_model_len=99, dtype="bfloat16", batch_size=7
-    )
+    sizes = {"data_parallel": 2, "tensor_parallel": 2, "max_model_len": 99, "batch_size": 7}
+    config = EngineConfig(backend="vllm", dtype="bfloat16", **sizes)
     line, sizes = " ".join(arguments("folder", config)), "--data-parallel-size 2 --tensor-parallel-size 2"
     options = f"--model folder {sizes} --max-model-len 99 --dtype bfloat16 --max-num-seqs 7"
     assert [option for option in options.split(" --") if option not in line] == []
@@ -118,17 +114,11 @@ def test_fields_of_the_config_become_options_of_the_server(monkeypatch: pytest.M
     assert "eager" not in line
 
 
-@pytest.fixture
-def impostor(tmp_path: Path) -> Path:
-    """An interpreter whose vLLM cannot start."""
+def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(tmp_path, monkeypatch):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho No available memory for the cache blocks\nexit 1\n")
     python.chmod(0o755)
-    return python
-
-
-def test_a_server_that_does_not_start_is_reported_with_the_end_of_its_log(impostor, tmp_path, monkeypatch):
-    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(impostor))
+    monkeypatch.setenv("ENVWRIGHT_VLLM_PYTHON", str(python))
     engine = start_engine("tiny", EngineConfig(backend="vllm"), tmp_path / "logs" / "engine.log")
     assert isinstance(engine, VllmEngine)
     with pytest.raises(ModelError, match=r"(?s)tiny: vLLM does not start.*max_model_len.*No available mem"):

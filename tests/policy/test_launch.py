@@ -27,8 +27,7 @@ OPTIONS = {"max_completion_length": 24, "learning_rate": 3e-3, "beta": 0.0, "num
 
 
 def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
-    config = boards_config({3: (1, 0.2, 0.75)})
-    instances = sample_boards(config, 16, seed=5)
+    instances = sample_boards(boards_config({3: (1, 0.2, 0.75)}), 16, seed=5)
     training = training.model_copy(update={"save_minutes": 0})
     return train_spec(folder, instances, training, **OPTIONS, **options)
 
@@ -38,14 +37,8 @@ def train(
     progress: Callable[[dict], None] = lambda entry: None,
     module: str = "policy.grpo.training",
 ) -> None:
-    run_child(
-        module,
-        spec,
-        spec.work / "spec.json",
-        spec.output / "training.log",
-        progress,
-        launcher=launcher(spec.training, spec.trl),
-    )
+    log, own = spec.output / "training.log", launcher(spec.training, spec.trl)
+    run_child(module, spec, spec.work / "spec.json", log, progress, launcher=own)
 
 
 def kill_after_two_steps(entry: dict) -> None:
@@ -72,9 +65,8 @@ def test_two_processes_train_one_policy_and_a_killed_stage_goes_on_with_smaller_
     assert f"resuming from {saved.name}" in (tmp_path / "training.log").read_text()
     log = read_train_log(tmp_path / "train_log.parquet")
     assert log["step"] == [1, 2, 3, 4]
-    assert [[(entry["stratum"], entry["kept"]) for entry in step] for step in log["strata"]] == [
-        [("3", 32)]
-    ] * 4
+    kept = [[(entry["stratum"], entry["kept"]) for entry in step] for step in log["strata"]]
+    assert kept == [[("3", 32)]] * 4
     there, last, here = (
         load_file(Path(folder) / "model.safetensors")
         for folder in (resolve_model("tiny"), parts.work / "checkpoint-4", tmp_path / "checkpoint")
@@ -102,13 +94,10 @@ def test_the_state_of_a_split_optimizer_is_carried_into_the_next_stage(
 ):
     parent = shutil.copytree(random_checkpoint, tmp_path / "parent")
     before = {
-        name: {
-            "step": torch.tensor(5.0),
-            "exp_avg": 100 * torch.randn_like(part),
-            "exp_avg_sq": torch.full_like(part, 1e6),
-        }
+        name: {"exp_avg": 100 * torch.randn_like(part), "exp_avg_sq": torch.full_like(part, 1e6)}
         for name, part in load_file(parent / "model.safetensors").items()
     }
+    before = {name: {"step": torch.tensor(5.0), **state} for name, state in before.items()}
     torch.save(before, parent / "optimizer.pt")
     spec = spec_of(tmp_path, split_over_two(tmp_path, monkeypatch, carry_optimizer=True), max_steps=1)
     train(spec.model_copy(update={"parent": str(parent)}), module="support.split_training")

@@ -9,17 +9,8 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
-from support.misbehaving_endpoint import (
-    Handler,
-    answers,
-    completion,
-    drips_body,
-    hangs,
-    hangs_up,
-    no_http,
-    sends,
-    serving,
-)
+from support import misbehaving_endpoint as endpoint
+from support.misbehaving_endpoint import Handler, answers, completion, sends, serving
 
 from envgen.errors import ModelError
 from envgen.processes import free_port
@@ -97,8 +88,8 @@ def test_free_text_has_no_schema_and_the_limit_may_have_its_other_name():
 @pytest.mark.parametrize(("temperature", "seeds"), [(1.0, 4), (0.0, 1)])
 def test_every_sampled_conversation_has_a_seed_of_its_own_whatever_the_order(temperature: float, seeds: int):
     def asked_seeds(*texts: str, seed: int = 3) -> set[tuple[str, int]]:
+        sampling = Sampling(max_tokens=9, temperature=temperature, seed=seed)
         with serving(answers("yes")) as server:
-            sampling = Sampling(max_tokens=9, temperature=temperature, seed=seed)
             model_at(server.url).complete([ask(text) for text in texts], sampling)
         return {(question["messages"][0]["content"], question["seed"]) for question, _ in server.asked}
 
@@ -134,11 +125,8 @@ PARTS = [{"type": "text", "text": text} for text in ("ye", "s")]
     ],
 )
 def test_thoughts_are_kept_apart(message: dict):
-    usage = {
-        "prompt_tokens": 7.0,
-        "completion_tokens": 9,
-        "completion_tokens_details": {"reasoning_tokens": 4},
-    }
+    usage = {"prompt_tokens": 7.0, "completion_tokens": 9}
+    usage["completion_tokens_details"] = {"reasoning_tokens": 4}
     with serving(sends({"choices": [{"message": message}], "usage": usage})) as server:
         answer = asked(model_at(server.url))
     assert (answer.text, answer.reasoning) == ("yes", "Hm.")
@@ -190,30 +178,29 @@ def test_concurrency_is_bounded_and_answers_return_in_the_order_of_the_questions
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        (hangs_up, "no answer: "),
-        (hangs, "no complete answer within 0.5 s"),
-        (no_http, "no answer: RemoteProtocolError"),
+        (endpoint.hangs_up, "no answer: "),
+        (endpoint.hangs, "no complete answer within 0.5 s"),
+        (endpoint.no_http, "no answer: RemoteProtocolError"),
         (sends({"error": "slow"}, 429, Retry_After="0.1"), 'status 429, \'{"error": "slow"}\'; wait, raise'),
         (sends("<html>bad gateway</html>", 502), "status 502"),
         (sends("", 408), "status 408, ''"),
     ],
 )
 def test_a_failure_that_may_pass_costs_a_retry_and_then_names_endpoint_and_reason(behaviour, reason: str):
-    timeout = 0.5 if behaviour is hangs else 20
+    timeout = 0.5 if behaviour is endpoint.hangs else 20
     with serving(behaviour) as server:
         model = model_at(server.url, timeout=timeout)
         message = failure(model)
     assert message.startswith(f"{server.url}: model 'm': ")
     assert reason in message
-    assert model.requests == 2
+    assert len(server.asked) == model.requests == 2
     with serving(behaviour, answers("here I am")) as server:
-        model = model_at(server.url, timeout=timeout)
-        assert asked(model).text == "here I am", "a server that recovers"
-    assert model.requests == 2
+        assert asked(model_at(server.url, timeout=timeout)).text == "here I am", "a server that recovers"
+    assert len(server.asked) == 2
 
 
 def test_a_server_that_sends_a_byte_at_a_time_is_given_up():
-    with serving(drips_body) as server:
+    with serving(endpoint.drips_body) as server:
         assert "no complete answer within 0.5 s" in failure(model_at(server.url, timeout=0.5, retries=0))
 
 
