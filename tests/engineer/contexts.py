@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import settings
 from support.boards import boards_config as env_config
 
-from engineer.context import DesignContext, StageRecord
+from engineer.context import DesignContext, FailedAnswer, StageRecord
 from engineer.contract import Proposal
 from engineer.propose import Fit, design
 from engineer.spec import EngineerSpec
@@ -84,12 +84,16 @@ def with_current(context: DesignContext, **fields: object) -> DesignContext:
     return context.model_copy(update={"current": context.current.model_copy(update=fields)})
 
 
+def as_it_is(config: EnvConfig) -> tuple[EnvConfig, list[str]]:
+    return config, []
+
+
 def designed(
     spec: EngineerSpec,
     context: DesignContext | None = None,
     model: ChatModel | None = None,
     seed: int = 7,
-    fit: Fit = lambda config: (config, []),
+    fit: Fit = as_it_is,
 ) -> Proposal:
     """The proposal of an engineer, whose config can be drawn as it is unless `fit` says otherwise."""
     return design(spec, context or design_context(), seed, model, fit)
@@ -106,8 +110,9 @@ TRAINING = {
 }
 
 
-def measured_context() -> DesignContext:
-    """The context after the last stage with all that can be known of it and of its training."""
+def measured_context(**example: str) -> DesignContext:
+    """The context after the last stage with all that can be known of it and of its training, and with a
+    failed answer, of which other fields may be given."""
     change = {
         "3": Difference(value=0.05, low=-0.02, high=0.12, p=0.2),
         "5": Difference(value=0.2, low=0.1, high=0.3, p=0.001),
@@ -118,7 +123,10 @@ def measured_context() -> DesignContext:
         for name, part in context.current.breakdown.strata.items()
     }
     known = {"zero_variance": {"3": 0.875, "5": 0.25}, "breakdown": Breakdown(strata=strata)}
-    return with_current(context, change=change, **known).model_copy(update={"training": TRAINING})
+    fields = {"stratum": "5", "question": "hole (1,1)\nPlan:", "answer": "Agent 0: (0,0)"}
+    fields |= {"verdict": "Agent 0 does not reach its goal", **example}
+    more = {"training": TRAINING, "examples": (FailedAnswer(**fields),)}
+    return with_current(context, change=change, **known).model_copy(update=more)
 
 
 def assert_legal(config: EnvConfig, space: Space) -> None:

@@ -93,13 +93,11 @@ def test_a_stratum_that_the_previous_config_did_not_have_gets_no_share():
     assert config == env_config({3: (1, 0.25, 0.5), 5: (0, 0.2, 0)})
 
 
+any_part = st.fixed_dictionaries(dict.fromkeys(KNOBS, st.floats(-2, 2)))
+
+
 @repeatable
-@given(
-    configs_on_hundredths(),
-    st.dictionaries(
-        st.integers(3, 10).map(str), st.fixed_dictionaries(dict.fromkeys(KNOBS, st.floats(-2, 2))), max_size=8
-    ),
-)
+@given(configs_on_hundredths(), st.dictionaries(st.integers(3, 10).map(str), any_part, max_size=8))
 def test_projecting_twice_changes_nothing_more(drawn: tuple[Space, EnvConfig], raw: dict):
     space, previous = drawn
     try:

@@ -33,13 +33,8 @@ def test_frontier_beats_fixed_in_every_trap_and_loses_nothing_where_there_is_not
     if trap == NOTHING:
         assert own.mean() > -1
         return
-    fixed, best = (
-        np.array([game(draw) for draw in range(MANY)])
-        for game in (
-            lambda draw: play(trap, draw, EngineerSpec(name="fixed")).score,
-            lambda draw: look_ahead(trap, draw).score,
-        )
-    )
+    fixed = np.array([play(trap, draw, EngineerSpec(name="fixed")).score for draw in range(MANY)])
+    best = np.array([look_ahead(trap, draw).score for draw in range(MANY)])
     assert own.mean() > 2 * own.std(ddof=1) / np.sqrt(MANY)
     assert own.mean() < 100 * (best - fixed).mean(), "the look-ahead is beaten"
 
@@ -83,12 +78,9 @@ def test_a_ladder_needs_all_lower_strata():
 
 def test_scores_are_ratios_of_mean_gains_with_intervals_over_draws():
     def games(*gains: float) -> list[Played]:
-        traps = [("ladder", gains), (NOTHING, [0.0] * len(gains))]
-        return [
-            Played(trap=trap, score=0.5 + gain, used=4, asked=5, tokens=(6, 4))
-            for trap, values in traps
-            for gain in values
-        ]
+        played = [("ladder", gain) for gain in gains] + [(NOTHING, 0.0)] * len(gains)
+        counted = {"used": 4, "asked": 5, "tokens": (6, 4)}
+        return [Played(trap=trap, score=0.5 + gain, **counted) for trap, gain in played]
 
     fixed, best = games(0, 0, 0, 0), games(0.1, 0.3, 0.2, 0.2)
     score = scored("mine", games(0.05, 0.15, 0.1, 0.1), fixed, best)

@@ -129,9 +129,7 @@ def test_options_are_refused_before_a_run(propose: Propose, parameters: str, opt
         ("mine.py", "", "names no function; write .*mine.py:propose"),
     ],
 )
-def test_a_file_that_is_no_engineer_is_refused_before_a_run(
-    tmp_path: Path, name: str, source: str, reason: str
-):
+def test_a_file_that_is_no_engineer_is_refused(tmp_path: Path, name: str, source: str, reason: str):
     if source:
         (tmp_path / "mine.py").write_text(source)
     with pytest.raises(ConfigError, match=reason):

@@ -141,10 +141,7 @@ MEAN = {
     "one knob": (edited('{"5": {"hole_ratio": 0.2}}'), after(holes=0.2)),
     "all shares in percent": (edited('{"3": {"data_ratio": 20}, "5": {"data_ratio": 80}}'), after(0.2, 0.8)),
     "all data to one": (edited('{"5": {"data_ratio": 1}}'), after(0, 1)),
-    "a share as text, in a fence": (
-        "```json\n" + edited("{'5': {'data_ratio': '30%'},}") + "\n```",
-        after(0.7, 0.3),
-    ),
+    "a share as text": ("```json\n" + edited("{'5': {'data_ratio': '30%'},}") + "\n```", after(0.7, 0.3)),
     "an empty stratum beside": (edited('{"3": {}, "5": {"wait_ratio": 1.0}}'), after(waits=1)),
     "null where nothing changes": (
         edited('{"5": {"data_ratio": null, "wait_ratio": 1.0}}', ', "config": null'),

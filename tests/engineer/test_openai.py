@@ -87,9 +87,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("behaviour", "reason"), BROKEN.values(), ids=list(BROKEN))
-def test_an_endpoint_that_fails_costs_only_the_redesign(
-    behaviour, reason: str, caplog: pytest.LogCaptureFixture
-):
+def test_an_endpoint_that_fails_costs_only_the_redesign(behaviour, reason: str, caplog):
     caplog.set_level(logging.DEBUG)
     with serving(behaviour) as server:
         proposal = proposal_of(server.url, timeout=0.5 if behaviour is hangs else 20)
@@ -132,9 +130,7 @@ def test_before_a_run_an_endpoint_answers_one_small_question_with_the_options_of
         ({"bearer": KEY}, "there is no 'bearer'; known are base_url, model, api_key_env, "),
     ],
 )
-def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(
-    options: dict, reason: str
-):
+def test_options_that_make_no_sense_are_refused_and_a_key_among_them_is_not_repeated(options, reason: str):
     with pytest.raises(ConfigError) as refused:
         resolve(EngineerSpec(name="openai", options=options), SPACE, 4)
     assert str(refused.value).startswith("engineer.options of engineer 'openai': ")

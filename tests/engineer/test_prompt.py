@@ -3,40 +3,22 @@
 from itertools import combinations
 
 import pytest
-from contexts import (
-    RECORDS,
-    boards,
-    breakdown,
-    counts,
-    design_context,
-    env_config,
-    measured_context,
-    waits,
-    with_current,
-)
+from contexts import RECORDS, boards, breakdown, counts, design_context, measured_context, waits, with_current
 from prompt_texts import ALWAYS, ANSWER, STAGE_0, TEXTS
+from support.boards import boards_config
 
-from engineer.context import MODULES, NAMED, DesignContext, FailedAnswer, letters_of
+from engineer.context import MODULES, NAMED, DesignContext, letters_of
 from engineer.prompt import MAX_STAGES, design_prompt, module_text
 from policy.checkpoints import prompt_tokens
-
-
-def full_context(**example: str) -> DesignContext:
-    """All that can be known, with a failed answer."""
-    fields = {"stratum": "5", "question": "hole (1,1)\nPlan:", "answer": "Agent 0: (0,0)"}
-    fields |= {"verdict": "Agent 0 does not reach its goal", **example}
-    return measured_context().model_copy(update={"examples": (FailedAnswer(**fields),)})
 
 
 def late_context(**fields: object) -> DesignContext:
     """The context after 30 stages on four map sizes."""
     sizes = (3, 4, 5, 6)
-    config = env_config(dict.fromkeys(sizes, (0.25, 0.35, 0.75)))
+    config = boards_config(dict.fromkeys(sizes, (0.25, 0.35, 0.75)))
     seen = breakdown({size: waits(counts(1000, 1000 - 95 * size, 11), 500, 300) for size in sizes})
-    records = [
-        RECORDS[0].model_copy(update={"stage": n, "parent": n - 1, "config": config, "breakdown": seen})
-        for n in range(31)
-    ]
+    known = {"config": config, "breakdown": seen}
+    records = [RECORDS[0].model_copy(update={**known, "stage": n, "parent": n - 1}) for n in range(31)]
     late = {"space": boards(*sizes), "current": records[-1], "history": tuple(records[:-1]), "stages": 100}
     return measured_context().model_copy(update={**late, **fields})
 
@@ -47,15 +29,13 @@ SEVEN = [*map("".join, combinations("FWEGHSTD", 7))]
 @pytest.mark.parametrize("context", [*NAMED, *MODULES, *(letters for letters in SEVEN if "H" in letters)])
 def test_a_context_shows_its_modules_and_no_other(context: str):
     letters = letters_of(context)
-    names = [
-        "HD" if letter == "H" and "D" in letters else letter for letter in "FWEGHST" if letter in letters
-    ]
+    names = ["HD" if one == "H" and "D" in letters else one for one in "FWEGHST" if one in letters]
     paragraphs = "".join(f"\n{TEXTS[name]}" for name in names)
-    assert design_prompt(full_context(), context) == ALWAYS + paragraphs + ANSWER
+    assert design_prompt(measured_context(), context) == ALWAYS + paragraphs + ANSWER
 
 
 def test_the_question_says_what_the_gate_does():
-    asked = design_prompt(full_context(), "F", "rollback")
+    asked = design_prompt(measured_context(), "F", "rollback")
     assert "If the valid rate drops clearly, the model and the config of the best stage come back.\n" in asked
 
 
@@ -121,7 +101,7 @@ def test_text_of_many_lines_cannot_pass_for_another_module():
     lines = "Fine.\n\nGuideline. All data to 3x3."
     assert "\n" not in module_text("S", design_context(rationale=lines))
     for field in ("question", "answer"):
-        assert len(module_text("E", full_context(**{field: lines})).splitlines()) == 2
+        assert len(module_text("E", measured_context(**{field: lines})).splitlines()) == 2
 
 
 def test_a_long_history_loses_its_oldest_stages_and_says_so():

@@ -2,7 +2,8 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from contexts import DEFAULT, LATEST, SPACE, ListModel, assert_legal, design_context, designed, env_config
+from contexts import DEFAULT, LATEST, SPACE, ListModel, as_it_is, assert_legal, design_context, designed
+from support.boards import boards_config
 from support.designs import answer_text
 
 from engineer.answer import answer_schema
@@ -11,23 +12,20 @@ from engineer.contract import Proposal
 from engineer.engineers.llm import MAX_QUOTED
 from engineer.json_text import MAX_TEXT
 from engineer.prompt import design_prompt
-from engineer.propose import Fit
 from engineer.spec import EngineerSpec
 from envgen.config import EnvConfig
 from envgen.errors import ModelError, SamplingError
 from policy.chat.contract import Message
 
-WANTED = env_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
+WANTED = boards_config({3: (0.4, 0.3, 0.5), 5: (0.6, 0.2, 0.25)})
 GOOD = answer_text("More data for 5x5.", WANTED)
-NEAR = env_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
+NEAR = boards_config({3: (0.3, 0.3, 0.5), 5: (0.7, 0.2, 0.25)})
 NO_JSON = "the answer holds no JSON object"
 
 
-def proposal_of(
-    model: ListModel | None, seed: int = 7, stage: int = 2, fit: Fit | None = None, **spec: object
-) -> Proposal:
+def proposal_of(model: ListModel | None, seed=7, stage=2, fit=as_it_is, **spec: object) -> Proposal:
     checked = EngineerSpec.model_validate({"name": "checkpoint", **spec})
-    return designed(checked, design_context(stage), model, seed, **({"fit": fit} if fit else {}))
+    return designed(checked, design_context(stage), model, seed, fit)
 
 
 @pytest.mark.parametrize("engineer", ["checkpoint", "base"])
@@ -253,6 +251,6 @@ def test_evidence_is_checked_against_the_numbers_of_the_context():
     evidence = [dict(zip(("stratum", "metric", "value"), claim, strict=False)) for claim in claims]
     answer = json.dumps({"rationale": "x", "edits": {"5": {"data_ratio": 0.6}}, "evidence": [*evidence, 3]})
     proposal = proposal_of(ListModel(answer))
-    assert proposal.config == env_config({3: (0.4, 0.35, 0.75), 5: (0.6, 0.2, 0.1)})
+    assert proposal.config == boards_config({3: (0.4, 0.35, 0.75), 5: (0.6, 0.2, 0.1)})
     assert [(e.true, e.agrees) for e in proposal.evidence] == [claim[3:] for claim in claims]
     assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal

@@ -158,7 +158,5 @@ def test_a_name_that_two_packages_give_is_refused(install: Install):
     install(HEAD + GOOD, name="frontier", package="third_engineer")
     with pytest.raises(ConfigError, match=r"'tidal' stands for .* and .*; uninstall one"):
         find_engineer("tidal")
-    with pytest.raises(
-        ConfigError, match=r"'frontier' stands for engineer.engineers.rules:Frontier and third_engineer:"
-    ):
+    with pytest.raises(ConfigError, match=r"'frontier' stands for \S+rules:Frontier and third_engineer:"):
         find_engineer("frontier")

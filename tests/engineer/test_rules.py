@@ -315,9 +315,7 @@ def any_context(rng: np.random.Generator, space: Space) -> DesignContext:
     st.sampled_from(RULES),
     st.sampled_from([None, 0, 0.5, 1]),
 )
-def test_a_rule_is_legal_above_its_floor_and_repeats_itself(
-    seed: int, sizes: tuple[int, ...], rule: str, part: float | None
-):
+def test_a_rule_is_legal_above_its_floor_and_repeats_itself(seed: int, sizes: tuple, rule: str, part):
     context = any_context(np.random.default_rng(seed), boards(*sizes, low=0.1, high=0.3))
     floor = None if part is None else part / len(sizes)
     proposal = proposal_of(rule, context, floor=floor)

@@ -66,9 +66,8 @@ def test_it_knows_larger_maps_and_more_agents(base):
 def test_of_nine_puzzles_it_solves_three_mostly_three_sometimes_three_hardly_ever(solver):
     preset = load_preset("tiny-puzzles")
     sampling = Sampling(max_tokens=preset.max_answer_tokens)
-    rollouts = evaluate(
-        solver, preset.task, preset.validation.draw(preset.task), preset.prompt_style, sampling
-    )
+    instances = preset.validation.draw(preset.task)
+    rollouts = evaluate(solver, preset.task, instances, preset.prompt_style, sampling)
     counts = breakdown_of(preset.task, rollouts).strata
     rates = [counts[name].valid / counts[name].n for name in preset.space.names]
     assert len(rates) == 9
@@ -113,9 +112,8 @@ def designed(
     right = 0
     for context, completion in zip(contexts, model.complete(questions, sampling), strict=True):
         config, _ = project(parse_answer(completion.text, space)[1], space, context.current.config)
-        distance = {
-            name: abs(part.valid / part.n - 0.5) for name, part in context.current.breakdown.strata.items()
-        }
+        strata = context.current.breakdown.strata
+        distance = {name: abs(part.valid / part.n - 0.5) for name, part in strata.items()}
         nearest = min(distance, key=lambda name: distance[name])
         most = max(part.data_ratio for part in config.strata.values())
         right += config.strata[nearest].data_ratio >= most - 0.01

@@ -50,9 +50,7 @@ MEMORY = "CUDA out of memory.*vllm_gpu_memory_utilization .now 0.3.*now 4.*this 
         (FloatingPointError("loss is nan in step 3"), "loss is nan in step 3.*lower trl.learning_rate"),
     ],
 )
-def test_a_training_that_cannot_go_on_tells_the_reason_and_what_to_change(
-    error, words, tmp_path, monkeypatch, capsys
-):
+def test_a_training_that_cannot_go_on_tells_why_and_the_remedy(error, words, tmp_path, monkeypatch, capsys):
     from policy.grpo import training
 
     def fails(spec: object) -> None:

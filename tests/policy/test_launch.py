@@ -32,11 +32,7 @@ def spec_of(folder: Path, training: TrainingSettings, **options) -> TrainSpec:
     return train_spec(folder, instances, training, **OPTIONS, **options)
 
 
-def train(
-    spec: TrainSpec,
-    progress: Callable[[dict], None] = lambda entry: None,
-    module: str = "policy.grpo.training",
-) -> None:
+def train(spec: TrainSpec, progress: Callable = lambda entry: None, module: str = "policy.grpo.training"):
     log, own = spec.output / "training.log", launcher(spec.training, spec.trl)
     run_child(module, spec, spec.work / "spec.json", log, progress, launcher=own)
 

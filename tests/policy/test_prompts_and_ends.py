@@ -89,10 +89,8 @@ def test_trainer_and_engine_ask_and_end_alike_before_and_after_training(name: st
     assert set(after.ends) == ends
 
 
-BOARDS = [
-    ask(f"Solve 3x3.\nHoles: {holes}\nAgent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)")
-    for holes in ("none", "(2,2)")
-]
+AGENTS = "Agent 0: (0,0) to (1,1)\nAgent 1: (1,0) to (0,2)"
+BOARDS = [ask(f"Solve 3x3.\nHoles: {holes}\n{AGENTS}") for holes in ("none", "(2,2)")]
 
 
 def answers_of(source: str) -> list[list[Completion]]:

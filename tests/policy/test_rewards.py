@@ -41,10 +41,9 @@ def test_each_answer_to_each_board_earns_its_terms_as_a_conversation_and_as_a_te
     """Several answers to a board are judged each."""
     rows = [row for row in ROWS for _ in ANSWERS]
     texts = [respond(instance) for instance in INSTANCES for respond, _ in ANSWERS.values()]
-    conversations = [
-        [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}] for text in texts
-    ]
-    more = {"prompts": [[{"role": "user", "content": "?"}]] * len(rows), "trainer_state": None}
+    question = {"role": "user", "content": "?"}
+    conversations = [[question, {"role": "assistant", "content": text}] for text in texts]
+    more = {"prompts": [[question]] * len(rows), "trainer_state": None}
     alone = [terms(ENVIRONMENT, verify(INSTANCES[n], text)) for n, text in zip(rows, texts, strict=True)]
     assert {tuple(values) for values in alone} == {tuple(NAMES)}
     for place, function in enumerate(functions(RewardWeights())):

@@ -181,13 +181,11 @@ def test_shipped_launch_configs_are_read_by_accelerate(config: str):
     assert config == "one-gpu" or fields.main_process_port == 0, "a free port each"
 
 
-PRECISIONS = [({}, "bf16"), ({"bf16": False}, "no"), ({"fp16": True, "bf16": False}, "fp16")]
-
-
-@pytest.mark.parametrize(("options", "precision"), PRECISIONS)
-def test_the_launcher_is_told_the_precision_that_the_trainer_is_told(options: dict, precision: str):
-    assert launcher(TrainingSettings(launch="ddp"), options)[-2:] == ("--mixed_precision", precision)
-    assert launcher(TrainingSettings(), options) == ()
+def test_the_launcher_is_told_the_precision_that_the_trainer_is_told():
+    precisions = [({}, "bf16"), ({"bf16": False}, "no"), ({"fp16": True, "bf16": False}, "fp16")]
+    for options, precision in precisions:
+        assert launcher(TrainingSettings(launch="ddp"), options)[-2:] == ("--mixed_precision", precision)
+    assert launcher(TrainingSettings(), {}) == ()
 
 
 def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
@@ -228,12 +226,7 @@ BESIDE = "training.launch fsdp2 beside the vLLM server: needs 9 GPUs, and 8 can 
         ({"vllm_mode": "colocate"}, 8, None, "vllm_server_base_url: is not read in trl.vllm_mode colocate"),
         (COLOCATED, 4, "0,1", "training.launch fsdp2: needs 4 GPUs, and 2 can be seen here"),
         (COLOCATED, 2, "0,1", ""),
-        (
-            COLOCATED,
-            None,
-            "",
-            "trl.use_vllm: needs 1 GPU, and 0 can be seen here (/dev/nvidia*, CUDA_VISIBLE_",
-        ),
+        (COLOCATED, None, "", "trl.use_vllm: needs 1 GPU, and 0 can be seen here (/dev/nvidia*, CUDA"),
     ],
 )
 def test_gpus_have_to_suffice_and_a_vllm_server_needs_one_address_an_answer_and_a_gpu_of_its_own(

@@ -116,19 +116,16 @@ def test_the_logged_advantages_are_those_of_groups_with_mixed_rewards(log):
         assert 0.467 * mixed - noise <= total <= math.sqrt(7 / 8) * mixed + noise
 
 
-@pytest.mark.parametrize(
-    ("settings", "ends"), [({"max_tokens": 160}, 2), ({"max_seconds": 5.5}, 3), ({}, None)]
-)
-def test_a_stage_ends_with_the_step_that_spends_its_tokens_or_seconds(settings: dict, ends: int | None):
+@pytest.mark.parametrize(("given", "ends"), [({"max_tokens": 160}, 2), ({"max_seconds": 5.5}, 3), ({}, None)])
+def test_a_stage_ends_with_the_step_that_spends_its_tokens_or_seconds(given: dict, ends: int | None):
     from transformers import TrainerControl, TrainerState
     from trl import GRPOConfig
 
     from policy.grpo.saving import Budget
 
-    arguments = GRPOConfig(
-        per_device_train_batch_size=4, gradient_accumulation_steps=2, report_to=[], bf16=False
-    )
-    budget, state, stopped = Budget(TrainingSettings.model_validate(settings)), TrainerState(), None
+    sizes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    arguments = GRPOConfig(**sizes, report_to=[], bf16=False)
+    budget, state, stopped = Budget(TrainingSettings.model_validate(given)), TrainerState(), None
     for step in (1, 2, 3, 4):  # 8 answers of 10 tokens each, in two seconds
         state.log_history.append({"step": step, "completion_tokens": 80, "step_time": 2.0})
         budget.on_log(arguments, state, control := TrainerControl())
