@@ -39,18 +39,14 @@ def test_a_checkpoint_directory_and_a_hub_id_are_taken_as_they_are(checkpoint: P
         assert resolve_model(name) == model_identity(name) == name
 
 
-NOWHERE = ["./nowhere", "~/nowhere", "~nobody-of-this-name/nowhere"]
-
-
-@pytest.mark.parametrize("name", [*NOWHERE, "empty", "file"])
+@pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "~nobody-of-this-name/nowhere", "empty", "file"])
 def test_a_path_without_a_checkpoint_is_a_model_error(name: str, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match=r"config\.json is missing") as refused:
+    with pytest.raises(ModelError, match=rf"^{name}: no checkpoint there \(config\.json is missing"):
         resolve_model(name)
-    assert str(refused.value).startswith(f"{name}: no checkpoint there")
 
 
 def test_what_a_folder_lacks_as_a_policy_is_named(checkpoint: Path):

@@ -15,13 +15,9 @@ INSTANCES = draw_instances(20)
 GREEDY = Sampling(max_tokens=40)
 
 
-def rollouts(
-    respond=optimal,
-    style: PromptStyle = PromptStyle.COMPACT,
-    instances: list[Instance] = INSTANCES,
-    finish: str = "stop",
-) -> list[Rollout]:
-    return evaluate(Solver(instances, style, respond, finish), USUAL.load(), instances, style, GREEDY)
+def rollouts(respond=optimal, instances: list[Instance] = INSTANCES, finish: str = "stop") -> list[Rollout]:
+    model = Solver(instances, PromptStyle.COMPACT, respond, finish)
+    return evaluate(model, USUAL.load(), instances, PromptStyle.COMPACT, GREEDY)
 
 
 @pytest.mark.parametrize("style", PromptStyle)
@@ -39,9 +35,7 @@ def test_all_is_asked_at_once_in_order_and_tokens_truncation_and_progress_are_ke
 
 
 def test_gains_are_paired_over_the_instances():
-    def number(instance: Instance) -> int:
-        return INSTANCES.index(instance)
-
+    number = INSTANCES.index
     before = rollouts(lambda i: optimal(i) if number(i) < 8 else "")
     after = rollouts(lambda i: "" if number(i) < 2 else optimal(i) if number(i) < 14 else detour(i))
     valid, better = gains(before, after, 1)

@@ -1,5 +1,6 @@
 """One prompt and the same ends of an answer in the trainer and in the engine, whatever a checkpoint ships."""
 
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -56,16 +57,11 @@ def trainer_of(model: Any, tokenizer: Any, folder: Path) -> Any:
     from policy.grpo.check import grpo_arguments
     from policy.grpo.trainer import Trainer
 
-    return Trainer(
-        model=model,
-        reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        args=grpo_arguments({"output_dir": str(folder), "report_to": [], "bf16": False}),
-        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "?"}]}] * 8),
-        processing_class=tokenizer,
-        resume=None,
-        settings=TrainingSettings(),
-        failed=[],
-    )
+    arguments = grpo_arguments({"output_dir": str(folder), "report_to": [], "bf16": False})
+    rows = Dataset.from_list([{"prompt": [{"role": "user", "content": "?"}]}] * 8)
+    given = {"train_dataset": rows, "processing_class": tokenizer, "args": arguments}
+    ours = {"resume": None, "settings": TrainingSettings(), "failed": []}
+    return Trainer(model, lambda completions, **_: [0.0] * len(completions), **given, **ours)
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -157,8 +153,7 @@ def test_thinking_that_the_template_opens_is_read_as_thinking_from_the_first_tok
     assert answer.text.startswith("<think>")
     assert opening(load_tokenizer("tiny")) == ""
     environment = EnvironmentSpec().load()
-    faults = FaultCount(environment.space)
-    terms = RewardWeights(), faults, instances, None, opening(model.tokenizer)
+    terms = RewardWeights(), FaultCount(environment.space), instances, None, opening(model.tokenizer)
     valid = reward_functions(environment, *terms)[1]
     draft, plan = optimal(instances[0]), f"So.</think>{optimal(instances[0])}"
     assert valid(completions=[draft, plan], index=[0, 0]) == [0, 1]
@@ -169,10 +164,8 @@ def test_a_child_asks_with_the_variables_of_the_chat_template(tmp_path: Path):
     template = TEMPLATE + "{{ 'not ' if not enable_thinking|default(true) }}"
     source, greedy = str(write_chat_model(tmp_path / "base", template)), Sampling(max_tokens=12)
     engine = start_engine(source, EngineConfig(dtype="float32"), tmp_path / "engine.log", THINKING)
-    try:
+    with closing(engine):
         answers = engine.complete(QUESTIONS, greedy)
-    finally:
-        engine.close()
     here = TransformersModel(source, dtype="float32", template_kwargs=THINKING)
     assert answers == here.complete(QUESTIONS, greedy)
     assert answers != TransformersModel(source, dtype="float32").complete(QUESTIONS, greedy)

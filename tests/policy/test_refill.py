@@ -20,7 +20,6 @@ ANSWERS = 32
 
 def spec(folder: Path, refill: float, **options: object) -> TrainSpec:
     """Two passes over 24 boards, eight groups of four a step."""
-    folder.mkdir()
     options = {"per_device_train_batch_size": ANSWERS, "num_train_epochs": 2} | options
     return train_spec(folder, draw_instances(24), TrainingSettings(refill=refill, save_minutes=0), **options)
 

@@ -23,10 +23,10 @@ STEPS = 6
 OPTIONS = {"per_device_train_batch_size": 32, "beta": 0.0, "num_train_epochs": 3}
 
 
-def spec(folder: Path) -> TrainSpec:
-    """Three passes over sixteen boards, two steps each."""
-    folder.mkdir()
-    return train_spec(folder, draw_instances(16), TrainingSettings(save_minutes=0), **OPTIONS)
+def spec(folder: Path, passes: int = 3) -> TrainSpec:
+    """Passes over sixteen boards, two steps each."""
+    options = {**OPTIONS, "num_train_epochs": passes}
+    return train_spec(folder, draw_instances(16), TrainingSettings(save_minutes=0), **options)
 
 
 def _train(spec: TrainSpec, killed_at: int | None) -> None:
@@ -70,7 +70,6 @@ def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes
     options = {**OPTIONS, "max_completion_length": 8, "warmup_steps": 2}
 
     def stage(name: str, parent: Path | None = None) -> TrainSpec:
-        (tmp_path / name).mkdir()
         spec = train_spec(tmp_path / name, draw_instances(8), training, **options)
         return spec.model_copy(update={"parent": str(parent)} if parent else {})
 
@@ -93,7 +92,6 @@ def test_a_stage_carries_the_optimizer_on_with_a_new_schedule_and_a_kill_changes
 def test_a_resume_before_an_earlier_one_replaces_it(tmp_path: Path):
     for step in (2, 6, 4):
         checkpoint = tmp_path / f"checkpoint-{step}"
-        checkpoint.mkdir()
         write_json(checkpoint / "trainer_state.json", {"global_step": step})
         stages.note_resume(tmp_path, checkpoint)
     assert stages.resumed_steps(tmp_path) == [2, 4]
@@ -110,8 +108,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, damage
     def write(step: int) -> Path:
         folder = tmp_path / f"checkpoint-{step}"
         for name in ("model.safetensors", "trainer_state.json", "optimizer_0/__1_0.distcp"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text("twelve bytes")
+            write_json(folder / name, "twelve bytes")
         stages.mark_complete(folder)
         return folder
 
@@ -127,8 +124,7 @@ def test_training_that_is_no_longer_finite_stops_with_its_step_and_continues_bef
     from policy.grpo.trainer import Trainer
     from policy.grpo.training import train
 
-    stage, original = spec(tmp_path / "stage"), Trainer._compute_loss
-    stage = stage.model_copy(update={"trl": stage.trl | {"num_train_epochs": 2}})
+    stage, original = spec(tmp_path / "stage", passes=2), Trainer._compute_loss
 
     def broken(self: Trainer, *args: object) -> torch.Tensor:
         return original(self, *args) * (math.nan if self.state.global_step == 2 else 1)

@@ -1,6 +1,7 @@
 """The simulated learner: it learns what earns more than the rest of its group, and nothing else."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +22,12 @@ from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_log import read_train_log, stratum_means
 from policy.grpo.train_spec import TrainingSettings
 from policy.learner import Learner
+from policy.rollouts import Rollout
 from policy.simulated import SimulatedModel, SimulatedPolicy, new_policy, read_policy, train
 
 SUMS = EnvironmentSpec(name="sums")
-SPACE = SUMS.load().space
+TASK = SUMS.load()
+SPACE = TASK.space
 STILL = Learner(noise=0, forgetting=0)
 KNOBS = {"carry_ratio": 0.5, "digits": 2.0}
 ONLY_FIRST = EnvConfig.model_validate({SPACE.key: {SPACE.names[0]: {"data_ratio": 1.0, **KNOBS}}})
@@ -35,41 +38,41 @@ def even(right: float, learner: Learner = STILL) -> SimulatedPolicy:
     return SimulatedPolicy(learner=learner, skills=dict.fromkeys(SPACE.names, (right, 0.0, 3.0)))
 
 
+def questions(count: int, seed: int = 0) -> list:
+    """Instances of the first stratum."""
+    return sample(TASK, ONLY_FIRST, count, Source(seed))[0]
+
+
+def answered(policy: SimulatedPolicy, instances: list) -> list[Rollout]:
+    model = SimulatedModel(policy, TASK, instances, "plain")
+    return evaluate(model, TASK, instances, "plain", Sampling(max_tokens=9))
+
+
+def steps_of(folder: Path, before: SimulatedPolicy, trl: dict | None = None, **fields: Any) -> list[dict]:
+    """What a stage on the first stratum tells after each of its steps."""
+    write_json(folder / "parent" / SIMULATED_STATE, before)
+    write_dataset(folder / "train.parquet", questions(64), "plain", {}, SUMS)
+    options = {"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4, **(trl or {})}
+    fields |= {"parent": str(folder / "parent"), "environment": SUMS, "style": "plain", "trl": options}
+    progress: list[dict] = []
+    train(train_spec(folder, []).model_copy(update={"seed": 1, **fields}), progress.append)
+    return progress
+
+
 def trained(folder: Path, before: SimulatedPolicy, seed: int = 1, **rewards: float) -> SimulatedPolicy:
     """The policy after a stage on the first stratum."""
-    progress = steps_of(folder, before, seed, rewards)
+    progress = steps_of(folder, before, seed=seed, rewards=RewardWeights.model_validate(rewards))
     assert [entry["step"] for entry in progress] == list(range(1, 17))
     assert progress[-1]["steps"] == 16
     return read_policy(str(folder / "checkpoint"), SPACE)
 
 
-def steps_of(
-    folder: Path,
-    before: SimulatedPolicy,
-    seed: int = 1,
-    rewards: dict[str, float] | None = None,
-    settings: TrainingSettings | None = None,
-    **trl: int,
-) -> list[dict]:
-    """What a stage on the first stratum tells after each of its steps."""
-    write_json(folder / "parent" / SIMULATED_STATE, before)
-    instances, _ = sample(SUMS.load(), ONLY_FIRST, 64, Source(0))
-    write_dataset(folder / "train.parquet", instances, "plain", {}, SUMS)
-    options = {"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-4, **trl}
-    fields = {"parent": str(folder / "parent"), "environment": SUMS, "style": "plain", "trl": options}
-    fields |= {"rewards": RewardWeights.model_validate(rewards or {}), "seed": seed}
-    spec = train_spec(folder, [], settings or TrainingSettings()).model_copy(update=fields)
-    progress: list[dict] = []
-    train(spec, progress.append)
-    return progress
-
-
 def test_a_stage_ends_with_its_steps_or_with_the_step_that_spends_its_tokens(tmp_path: Path):
     policy = even(0)
     for most in (5, 40):
-        assert len(steps_of(tmp_path, policy, max_steps=most)) == most, "more steps than an epoch has"
+        assert len(steps_of(tmp_path, policy, {"max_steps": most})) == most, "more steps than an epoch has"
     whole = [entry["tokens_here"] for entry in steps_of(tmp_path, policy)]
-    spent = steps_of(tmp_path, policy, settings=TrainingSettings(max_tokens=whole[6] - 1))
+    spent = steps_of(tmp_path, policy, training=TrainingSettings(max_tokens=whole[6] - 1))
     assert [entry["tokens_here"] for entry in spent] == whole[:7]
 
 
@@ -101,18 +104,13 @@ def test_the_same_seed_gives_the_same_checkpoint_and_answers(tmp_path: Path):
     policies = [trained(tmp_path / name, new_policy(SPACE), seed) for name, seed in seeds.items()]
     digests = [file_digest(tmp_path / name / "checkpoint") for name in "abc"]
     assert digests[0] == digests[1] != digests[2]
-    task = SUMS.load()
-    instances, _ = sample(task, ONLY_FIRST, 20, Source(5))
-    models = [SimulatedModel(policy, task, instances, "plain") for policy in policies[:2]]
-    answers = [evaluate(model, task, instances, "plain", Sampling(max_tokens=8)) for model in models]
+    answers = [answered(policy, questions(20, seed=5)) for policy in policies[:2]]
     assert answers[0] == answers[1]
     assert {rollout.verdict.valid for rollout in answers[0]} == {True, False}
 
 
 def test_what_it_cannot_do_is_said(tmp_path: Path):
-    task = SUMS.load()
-    instances, _ = sample(task, ONLY_FIRST, 4, Source(5))
-    model = SimulatedModel(new_policy(SPACE), task, instances, "plain")
+    model = SimulatedModel(new_policy(SPACE), TASK, questions(4), "plain")
     with pytest.raises(ModelError, match="answers instances and nothing else"):
         model.complete([ask("Design the next config.")], Sampling(max_tokens=8))
     boards = EnvironmentSpec().load().space
@@ -127,9 +125,6 @@ def test_what_it_cannot_do_is_said(tmp_path: Path):
 
 
 def test_a_wrong_answer_is_never_right_where_instances_share_their_references():
-    hopeless = even(-50)
-    instances, _ = sample(SUMS.load(), ONLY_FIRST, 400, Source(0))
-    assert len({SUMS.load().reference(instance) for instance in instances}) < len(instances)
-    model = SimulatedModel(hopeless, SUMS.load(), instances, "plain")
-    rollouts = evaluate(model, SUMS.load(), instances, "plain", Sampling(max_tokens=9))
-    assert not any(rollout.verdict.valid for rollout in rollouts)
+    instances = questions(400)
+    assert len({TASK.reference(instance) for instance in instances}) < len(instances)
+    assert not any(rollout.verdict.valid for rollout in answered(even(-50), instances))
