@@ -136,9 +136,7 @@ def test_a_file_that_is_no_engineer_is_refused(tmp_path: Path, name: str, source
         resolve(EngineerSpec(name=f"{tmp_path}/{name}"), SPACE, 4)
 
 
-def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_keeps_the_code_it_began_with_and_another_process_refuses_changed_code(tmp_path, monkeypatch):
     file = tmp_path / "mine.py"
     file.write_text('def propose(context):\n    return {}, "old"\n')
     monkeypatch.chdir(tmp_path)

@@ -6,13 +6,10 @@ import pytest
 from engineer.gate import BASE_POLICY, decide
 from envgen.estimates import Difference, difference
 
-DROP, RISE, SAME, DOUBT = (
-    Difference(value=value, low=low, high=high, p=p)
-    for value, low, high, p in (
-        *((-0.1, -0.15, -0.05, 0.001), (0.1, 0.05, 0.15, 0.001)),
-        *((0.0, -0.01, 0.01, 1.0), (-0.1, -0.25, 0.001, 0.051)),
-    )
-)
+DROP = Difference(value=-0.1, low=-0.15, high=-0.05, p=0.001)
+RISE = Difference(value=0.1, low=0.05, high=0.15, p=0.001)
+SAME = Difference(value=0.0, low=-0.01, high=0.01, p=1.0)
+DOUBT = Difference(value=-0.1, low=-0.25, high=0.001, p=0.051)
 
 
 @pytest.mark.parametrize("gate", ["off", "rollback"])
@@ -24,18 +21,16 @@ def test_without_a_shown_drop_the_run_goes_on_and_of_equals_the_earlier_is_the_b
     assert "no drop is shown" in decision.reason
 
 
-@pytest.mark.parametrize(("gate", "action", "in_force"), [("off", "go-on", 3), ("rollback", "rollback", 1)])
-def test_a_drop_has_the_consequence_that_was_asked_for(gate, action, in_force):
-    decision = decide(gate, 3, 1, DROP)
-    assert decision.dropped
-    assert (decision.action, decision.in_force, decision.best) == (action, in_force, 1)
-    assert "-10.0 points [-15.0, -5.0] against stage 1, p = 0.001: a drop" in decision.reason
-
-
-def test_a_first_stage_that_does_harm_is_rolled_back_to_the_base_policy():
-    decision = decide("rollback", 0, BASE_POLICY, DROP)
-    assert (decision.action, decision.in_force) == ("rollback", BASE_POLICY)
-    assert "the next stage starts from the base policy with the config of stage 0" in decision.reason
+@pytest.mark.parametrize(
+    ("best", "name", "config"), [(1, "stage 1", "stage 1"), (BASE_POLICY, "the base policy", "stage 0")]
+)
+def test_a_drop_has_the_consequence_that_was_asked_for(best: int, name: str, config: str):
+    points = f"valid rate -10.0 points [-15.0, -5.0] against {name}, p = 0.001: a drop"
+    back, off = (decide(gate, 3, best, DROP) for gate in ("rollback", "off"))
+    assert (back.action, back.in_force, back.best, back.dropped) == ("rollback", best, best, True)
+    assert back.reason == f"{points}; the next stage starts from {name} with the config of {config}"
+    assert (off.action, off.in_force, off.best, off.dropped) == ("go-on", 3, best, True)
+    assert off.reason == f"{points}; the gate is off"
 
 
 @pytest.mark.parametrize(("lost", "dropped"), [(4, False), (5, True)])

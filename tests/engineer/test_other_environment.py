@@ -15,13 +15,10 @@ from engineer.engineers.registry import resolve
 from engineer.prompt import design_prompt
 from engineer.spec import EngineerSpec
 from envgen.breakdown import Breakdown, Counts, Labelled
-from envgen.estimates import Difference
 from envgen.space import Knob, Label, Space, Stratum
 
 RULES = ("frontier", "learnability", "gaussian", "bandit", "window", "levels", "random", "fixed")
 OF_BOARDS = re.compile(r"map size|\bhole|\bwaits?\b|agent|board|grid|\bplans?\b|\dx\d|optimal", re.IGNORECASE)
-RISE = Difference(value=0.1, low=0.02, high=0.18, p=0.01)
-FALL = Difference(value=-0.1, low=-0.18, high=-0.02, p=0.01)
 
 
 def knob(name: str, low: float = 0, high: float = 1, label: str = "") -> Knob:

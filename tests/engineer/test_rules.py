@@ -203,17 +203,16 @@ def test_shares_are_the_softmax_of_the_values():
     assert softmax_shares({"3": 0.7, "5": 0.7}, 0.01) == {"3": 0.5, "5": 0.5}
 
 
-def advantages(stage: int, state: dict, **found: float) -> DesignContext:
-    advantage = {name[1:]: value for name, value in found.items()}
+def advantages(stage: int, state: dict, advantage: dict[str, float]) -> DesignContext:
     return with_current(design_context(stage), advantage=advantage).model_copy(update={"state": state})
 
 
 def test_the_bandit_remembers_its_values_from_stage_to_stage():
-    first = proposal_of("bandit", advantages(0, {}, s3=0.2, s5=0.8))
+    first = proposal_of("bandit", advantages(0, {}, {"3": 0.2, "5": 0.8}))
     assert first.state == {"values": {"3": 0.1, "5": 0.4}}
     # softmax of 0.1 / 0.5 and 0.4 / 0.5: 1 / (1 + e^0.6) and the rest.
     assert shares_of(first.config) == pytest.approx({"3": 0.3543, "5": 0.6457})
-    stored = advantages(1, first.state, s5=0.0).model_dump_json()
+    stored = advantages(1, first.state, {"5": 0.0}).model_dump_json()
     second = proposal_of("bandit", DesignContext.model_validate_json(stored), temperature=0.1)
     # 3x3 was not trained: 39 / 42 valid let expect 2 sqrt(39 * 3) / 42 = 0.5151.
     assert second.state["values"] == pytest.approx({"3": 0.3075, "5": 0.2}, abs=1e-4)
@@ -221,7 +220,7 @@ def test_the_bandit_remembers_its_values_from_stage_to_stage():
 
 
 def test_a_damaged_state_costs_the_redesign_and_not_the_run():
-    proposal = proposal_of("bandit", advantages(2, {"values": {"3": "much"}}))
+    proposal = proposal_of("bandit", advantages(2, {"values": {"3": "much"}}, {}))
     assert proposal.config == LATEST
     why = "engineer 'bandit' failed, the previous config is kept: ValueError: could not convert string to"
     assert proposal.fallback == f"{why} float: 'much'"

@@ -123,9 +123,7 @@ JOB = [
 """Variables by which accelerate takes a process for one of several."""
 
 
-def test_a_child_has_a_group_and_an_environment_of_its_own_unless_the_user_says_otherwise(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_child_has_a_group_and_an_environment_of_its_own_unless_one_says_otherwise(folder, monkeypatch):
     """It joins no other job, reads files as UTF-8, and its threads give up their core."""
     tells = """
 import locale

@@ -27,11 +27,6 @@ SAMPLED = Sampling(max_tokens=12, temperature=1.0, seed=4)
 Start = Callable[..., TransformersEngine]
 
 
-@pytest.fixture(scope="module")
-def here(random_checkpoint: Path) -> TransformersModel:
-    return TransformersModel(str(random_checkpoint), batch_size=3, dtype="float32")
-
-
 @pytest.fixture
 def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
     """Start an engine that logs to `engine.log`, and is closed after the test."""
@@ -47,11 +42,11 @@ def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.slow
-def test_a_child_answers_like_a_model_here_and_is_replaced_after_an_error(start, here):
+def test_a_child_answers_like_a_model_here_and_is_replaced_after_an_error(start, random_model):
     engine = start(batch_size=3)
     batches: list[Mapping[int, Completion]] = []
     whole = engine.complete(QUESTIONS, GREEDY, batches.append)
-    assert whole == here.complete(QUESTIONS, GREEDY)
+    assert whole == random_model.complete(QUESTIONS, GREEDY)
     assert [len(new) for new in batches] == [3, 1]
     assert engine.complete([], GREEDY) == []
     with pytest.raises(ModelError, match="shorten the prompt"):
@@ -70,12 +65,12 @@ def test_a_child_answers_like_a_model_here_and_is_replaced_after_an_error(start,
 
     with pytest.raises(ModelError, match=r"was killed by SIGKILL .*engine\.log; .*lower .* batch_size"):
         engine.complete(QUESTIONS, SAMPLED, kill)
-    assert engine.complete(QUESTIONS, SAMPLED) == here.complete(QUESTIONS, SAMPLED)
+    assert engine.complete(QUESTIONS, SAMPLED) == random_model.complete(QUESTIONS, SAMPLED)
 
 
 @pytest.mark.slow
 def test_a_child_without_memory_names_the_remedy_and_the_next_call_has_another(
-    random_checkpoint: Path, start: Start, here: TransformersModel, tmp_path: Path
+    random_checkpoint: Path, start: Start, random_model: TransformersModel, tmp_path: Path
 ):
     source = tmp_path / "greedy"
     shutil.copytree(random_checkpoint, source)
@@ -88,7 +83,7 @@ def test_a_child_without_memory_names_the_remedy_and_the_next_call_has_another(
     with pytest.raises(ModelError, match=r"greedy: RuntimeError: .*memory.*; lower the engine's batch_size"):
         engine.complete(QUESTIONS, Sampling(max_tokens=10**12))
     texts = [completion.text for completion in engine.complete(QUESTIONS, GREEDY)]
-    assert texts == [completion.text for completion in here.complete(QUESTIONS, GREEDY)]
+    assert texts == [completion.text for completion in random_model.complete(QUESTIONS, GREEDY)]
     assert (tmp_path / "engine.log").read_text().count("loads ") == 2
 
 

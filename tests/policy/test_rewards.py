@@ -114,11 +114,9 @@ def test_the_last_two_failed_answers_of_each_stratum_are_kept():
 
 
 def test_weights_are_never_negative_and_their_names_are_fixed():
-    with pytest.raises(ValidationError):
-        RewardWeights(valid=-0.1)
-    for weight in (-1, "much", float("nan")):
-        with pytest.raises(ValidationError):
-            RewardWeights.model_validate({"arrived": weight})
+    for name, weight in (("valid", -0.1), *(("arrived", one) for one in (-1, "much", float("nan")))):
+        with pytest.raises(ValidationError, match=name):
+            RewardWeights.model_validate({name: weight})
     known = "format, valid, optimal, arrived, legal_share"
     with pytest.raises(ValueError, match=rf"rewards\.speed: .* has no such term; known are {known}"):
         RewardWeights.model_validate({"speed": 1}).check(ENVIRONMENT)

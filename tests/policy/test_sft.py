@@ -1,6 +1,7 @@
 """What a warm start teaches: references of the preset's config, nothing that is held out."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support.tiny_chat_model import SPECIAL, write_chat_model
@@ -44,13 +45,9 @@ def test_what_is_held_out_is_not_taught_and_few_questions_are_repeated(monkeypat
     assert len(others) == 40, "others are drawn instead"
     few = [name for name, _ in examples(sums(digits=1, steps=200))]
     assert len(set(few)) < len(few) == 800
-    monkeypatch.setattr(environment, "generate", _none)
+    monkeypatch.setattr(environment, "generate", Mock(side_effect=ShortageError("none", [])))
     with pytest.raises(ShortageError, match="no instance exists beside those held out; change its knobs"):
         examples(sums())
-
-
-def _none(*_: Any) -> None:
-    raise ShortageError("none", [])
 
 
 def test_every_stratum_with_a_share_is_evaluated():

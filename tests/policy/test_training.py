@@ -70,9 +70,7 @@ def test_training_ignores_what_a_generation_config_says_of_sampling_and_writes_a
 
 
 @pytest.mark.parametrize("together", [1, 4])
-def test_tokens_are_counted_once_however_many_passes_are_generated_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
-):
+def test_tokens_are_counted_once_however_many_passes_are_generated_together(tmp_path, monkeypatch, together):
     from policy.grpo import trainer, training
 
     original, generated = trainer.Trainer._generate, list[int]()

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,31 +9,26 @@ from engineer.answer import answer_schema, parse_answer, project
 from envgen.errors import ModelError
 from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
-from policy.chat.transformers_model import TransformersModel, _Draw, load
+from policy.chat.transformers_model import _Draw, load
 
 
-@pytest.fixture(scope="module")
-def model(random_checkpoint: Path) -> TransformersModel:
-    return TransformersModel(str(random_checkpoint), batch_size=3, dtype="float32")
-
-
-def test_greedy_answers_do_not_depend_on_the_company_in_the_batch(model):
-    together = model.complete(QUESTIONS, Sampling(max_tokens=12))
-    alone = [model.complete([question], Sampling(max_tokens=12))[0] for question in QUESTIONS]
+def test_greedy_answers_do_not_depend_on_the_company_in_the_batch(random_model):
+    together = random_model.complete(QUESTIONS, Sampling(max_tokens=12))
+    alone = [random_model.complete([question], Sampling(max_tokens=12))[0] for question in QUESTIONS]
     assert together == alone
 
 
-def test_sampled_answers_depend_on_the_seed_and_neither_on_the_order_nor_on_what_else_is_asked(model):
+def test_sampled_answers_depend_on_the_seed_and_neither_on_the_order_nor_on_what_else_is_asked(random_model):
     drawn = Sampling(max_tokens=12, temperature=1.0, seed=1)
     other = drawn.model_copy(update={"seed": 2})
-    assert model.complete(QUESTIONS, drawn) == model.complete(QUESTIONS, drawn)
-    assert model.complete(QUESTIONS, drawn) != model.complete(QUESTIONS, other)
+    assert random_model.complete(QUESTIONS, drawn) == random_model.complete(QUESTIONS, drawn)
+    assert random_model.complete(QUESTIONS, drawn) != random_model.complete(QUESTIONS, other)
     asked = [QUESTIONS[0], *QUESTIONS, QUESTIONS[0], QUESTIONS[2]]
-    found = model.complete(asked, drawn)
+    found = random_model.complete(asked, drawn)
     first, *_ = group = [found[index] for index in (0, 1, 5)]
     assert len({completion.text for completion in group}) == 3, "equal prompts get answers of their own"
-    assert model.complete([QUESTIONS[0]], drawn) == [first]
-    assert sorted(model.complete(asked[::-1], drawn), key=str) == sorted(found, key=str)
+    assert random_model.complete([QUESTIONS[0]], drawn) == [first]
+    assert sorted(random_model.complete(asked[::-1], drawn), key=str) == sorted(found, key=str)
 
 
 @pytest.mark.parametrize(("top_p", "kept"), [(1.0, 4), (0.9, 3), (0.79, 2), (0.1, 1)])
@@ -48,22 +42,22 @@ def test_a_token_is_drawn_with_its_probability_at_the_temperature_in_the_nucleus
     assert shares[kept:].sum() == 0, "what a schema forbids is never drawn, and nothing outside the nucleus"
 
 
-def test_an_answer_cut_off_by_the_limit_says_so_and_a_prompt_that_does_not_fit_is_refused(model):
-    [cut] = model.complete([QUESTIONS[0]], Sampling(max_tokens=2))
+def test_an_answer_cut_off_by_the_limit_says_so_and_a_prompt_that_does_not_fit_is_refused(random_model):
+    [cut] = random_model.complete([QUESTIONS[0]], Sampling(max_tokens=2))
     assert (cut.finish_reason, cut.completion_tokens) == ("length", 2)
     with pytest.raises(ModelError, match="shorten the prompt"):
-        model.complete([ask("x" * 5_000)], Sampling(max_tokens=8))
+        random_model.complete([ask("x" * 5_000)], Sampling(max_tokens=8))
     with pytest.raises(ModelError, match=r"lower max_tokens to \d+$"):
-        model.complete([QUESTIONS[0]], Sampling(max_tokens=5_000))
+        random_model.complete([QUESTIONS[0]], Sampling(max_tokens=5_000))
 
 
-def test_even_random_weights_answer_in_the_schema(model):
+def test_even_random_weights_answer_in_the_schema(random_model):
     space = space_of(Options(map_sizes=(3, 4)))
     previous = boards_config(dict.fromkeys((3, 4), (0.5, 0.2, 0.5)))
     schema = answer_schema(space)
     schema["properties"]["rationale"]["maxLength"] = 8
     sampling = Sampling(max_tokens=300, temperature=1.0, seed=3, json_schema=schema)
-    answers = model.complete([ask("Design")] * 3, sampling)
+    answers = random_model.complete([ask("Design")] * 3, sampling)
     complete = [a.text for a in answers if a.finish_reason == "stop"]
     assert complete
     for text in complete:
