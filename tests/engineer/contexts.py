@@ -68,18 +68,12 @@ RECORDS = (
 
 def design_context(stage: int = 2, rationale: str = "Less of 5x5.") -> DesignContext:
     """The context after a stage of a made-up curriculum of four."""
-    return DesignContext(
-        space=SPACE,
-        current=RECORDS[stage],
-        history=RECORDS[:stage],
-        previous_rationale=rationale if stage else "",
-        stages=4,
-        instances=480,
-        epochs=2,
-    )
+    known = {"current": RECORDS[stage], "history": RECORDS[:stage]}
+    known |= {"previous_rationale": rationale if stage else ""}
+    return DesignContext(space=SPACE, stages=4, instances=480, epochs=2, **known)
 
 
-def with_current(context: DesignContext, **fields: object) -> DesignContext:
+def updated(context: DesignContext, **fields: object) -> DesignContext:
     """The context with other fields of its current stage."""
     return context.model_copy(update={"current": context.current.model_copy(update=fields)})
 
@@ -99,15 +93,10 @@ def designed(
     return design(spec, context or design_context(), seed, model, fit)
 
 
-TRAINING = {
-    "algorithm": "GRPO",
-    "options": {"agents": 2, "map_sizes": [3, 5]},
-    "group_size": 8,
-    "learning_rate": 0.0003,
-    "answer_tokens": 40,
-    "reward": {"valid": 1.0, "optimal": 0.5},
-    "hyperparameters": {"beta": 0.0, "loss_type": "dapo", "bf16": False},
-}
+OPTIONS = {"beta": 0.0, "loss_type": "dapo", "bf16": False}
+TRAINING = {"algorithm": "GRPO", "options": {"agents": 2, "map_sizes": [3, 5]}, "group_size": 8}
+TRAINING |= {"learning_rate": 0.0003, "answer_tokens": 40, "reward": {"valid": 1.0, "optimal": 0.5}}
+TRAINING |= {"hyperparameters": OPTIONS}
 
 
 def measured_context(**example: str) -> DesignContext:
@@ -126,7 +115,7 @@ def measured_context(**example: str) -> DesignContext:
     fields = {"stratum": "5", "question": "hole (1,1)\nPlan:", "answer": "Agent 0: (0,0)"}
     fields |= {"verdict": "Agent 0 does not reach its goal", **example}
     more = {"training": TRAINING, "examples": (FailedAnswer(**fields),)}
-    return with_current(context, change=change, **known).model_copy(update=more)
+    return updated(context, change=change, **known).model_copy(update=more)
 
 
 def assert_legal(config: EnvConfig, space: Space) -> None:

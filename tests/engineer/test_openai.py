@@ -60,11 +60,9 @@ def test_the_options_are_those_that_unfinished_runs_hold_fast():
 
 
 def test_tokens_of_everything_asked_are_kept():
-    with serving(
-        answers("no", prompt_tokens=1000, completion_tokens=10),
-        sends("oops", 503),
-        answers(GOOD, prompt_tokens=500, completion_tokens=30),
-    ) as server:
+    unread = answers("no", prompt_tokens=1000, completion_tokens=10)
+    read = answers(GOOD, prompt_tokens=500, completion_tokens=30)
+    with serving(unread, sends("oops", 503), read) as server:
         proposal = proposal_of(server.url)
     assert proposal.fallback is None
     assert len(proposal.attempts) == 2
@@ -78,10 +76,7 @@ def test_tokens_of_everything_asked_are_kept():
 BROKEN = {
     "hangs": (hangs, "no complete answer within 0.5 s"),
     "fails": (sends("oops", 500), "status 500, 'oops'"),
-    "wants another key and repeats this one": (
-        sends({"error": f"not {KEY}"}, 401),
-        "set the environment variable OPENAI_API_KEY to a valid key",
-    ),
+    "repeats the key": (sends({"error": f"not {KEY}"}, 401), "variable OPENAI_API_KEY to a valid key"),
     "is cut off": (answers(GOOD[:40], finish="length"), "the previous config is kept"),
 }
 

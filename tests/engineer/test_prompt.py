@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from contexts import RECORDS, boards, breakdown, counts, design_context, measured_context, waits, with_current
+from contexts import RECORDS, boards, breakdown, counts, design_context, measured_context, updated, waits
 from prompt_texts import ALWAYS, ANSWER, STAGE_0, TEXTS
 from support.boards import boards_config
 
@@ -60,7 +60,7 @@ def test_a_map_size_without_answers_has_a_config_line_only():
         record = RECORDS[1].model_copy(update={"breakdown": seen})
         context = design_context().model_copy(update={"history": (record,)})
         assert module_text("H", context).splitlines()[3] == "5x5: data 0.40, holes 0.25, waits 0.00"
-        current = with_current(context, breakdown=seen)
+        current = updated(context, breakdown=seen)
         assert "5x5" not in module_text("F", current)
         assert "Its instances: 3x3 40.\n" in design_prompt(current, "F")
 
@@ -77,7 +77,7 @@ def test_excess_costs_and_cut_answers_are_shown_where_they_are_known():
     small = counts(40, 40, 35).model_copy(update={**costs, "truncated": 0})
     large = counts(40, 20, 10).model_copy(update={**costs, "truncated": 7})
     seen = breakdown({3: small, 5: large})
-    rows = module_text("F", with_current(design_context(), breakdown=seen)).splitlines()
+    rows = module_text("F", updated(design_context(), breakdown=seen)).splitlines()
     assert rows[1].endswith("failures: none; valid plans cost 0.42 more than the optimum on average")
     assert rows[2].endswith("0.42 more than the optimum on average; cut off at the token limit 18%")
 
@@ -86,7 +86,7 @@ def test_the_format_alarm_is_a_line():
     failures = dict.fromkeys(counts(40, 0, 0).failures, 0) | {"parse_error": 40}
     part = counts(40, 0, 0).model_copy(update={"failures": failures})
     seen = breakdown({3: counts(40, 40, 35), 5: part})
-    assert module_text("F", with_current(design_context(), breakdown=seen)).splitlines()[3:] == [
+    assert module_text("F", updated(design_context(), breakdown=seen)).splitlines()[3:] == [
         "5x5: format, not skill: 40 of 40 answers could not be read or scored, no answer is valid; "
         "do not cut its share."
     ]

@@ -4,20 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from contexts import (
-    LATEST,
-    assert_legal,
-    boards,
-    breakdown,
-    counts,
-    design_context,
-    designed,
-    env_config,
-    repeatable,
-    with_current,
-)
+from contexts import assert_legal, boards, breakdown, counts, design_context, designed, repeatable, updated
 from hypothesis import given
 from hypothesis import strategies as st
+from support.boards import boards_config
 from support.designs import random_context
 
 from engineer.context import DesignContext
@@ -48,13 +38,13 @@ def shares_of(config: EnvConfig) -> dict[str, float]:
 def four(valid: dict[int, int], unreadable: int | None = None, **fields: object) -> DesignContext:
     """The context after stage 0 on four sizes with equal shares and valid answers of 40 by size; of one size
     most failures are unreadable."""
-    config = env_config(dict.fromkeys((3, 4, 5, 6), (0.25, 0.3, 0.5)))
+    config = boards_config(dict.fromkeys((3, 4, 5, 6), (0.25, 0.3, 0.5)))
     seen = {size: counts(40, right, right) for size, right in valid.items()}
     if unreadable:
         failures = dict.fromkeys(FOUR.categories, 0) | {UNREADABLE: 30, "conflict": 10}
         seen[unreadable] = seen[unreadable].model_copy(update={"failures": failures})
     context = design_context(0).model_copy(update={"space": FOUR, **fields})
-    return with_current(context, config=config, breakdown=breakdown(seen))
+    return updated(context, config=config, breakdown=breakdown(seen))
 
 
 def test_rates_are_smoothed_and_a_stratum_without_evidence_takes_its_neighbours():
@@ -99,8 +89,8 @@ def test_a_stratum_with_the_format_alarm_keeps_share_and_knobs(rule: str):
     context = four({3: 30, 4: 20, 5: 0, 6: 4}, unreadable=5)
     for stage in range(3):
         advantage = {"3": 0.8, "4": 0.9, "5": 0.0, "6": 0.4}
-        proposal = proposal_of(rule, with_current(context, stage=stage, advantage=advantage))
-        context = with_current(context, config=proposal.config).model_copy(update={"state": proposal.state})
+        proposal = proposal_of(rule, updated(context, stage=stage, advantage=advantage))
+        context = updated(context, config=proposal.config).model_copy(update={"state": proposal.state})
         assert proposal.config.strata["5"] == four({3: 1}).current.config.strata["5"]
         assert proposal.rationale.endswith(" Format, not skill, so that the share is kept: 5x5.")
 
@@ -142,28 +132,28 @@ def test_many_solved_sizes_leave_half_of_the_budget_to_the_others():
 
 def test_the_frontier_engineer_moves_shares_and_leaves_the_other_knobs():
     proposal = proposal_of("frontier")  # 3x3 is solved (40 of 40), 5x5 is at 50 %
-    assert proposal.config == env_config({3: (0.05, 0.35, 0.75), 5: (0.95, 0.2, 0.1)})
+    assert proposal.config == boards_config({3: (0.05, 0.35, 0.75), 5: (0.95, 0.2, 0.1)})
     assert proposal.rationale == "Data to the map sizes nearest 50 % valid: 3x3 5 %, 5x5 95 %."
     assert (proposal.changes, proposal.fallback, proposal.state) == ((), None, {})
 
 
 def test_a_size_that_was_not_evaluated_is_taken_for_its_neighbour():
-    context = with_current(design_context(), breakdown=breakdown({5: counts(40, 8, 4)}))
+    context = updated(design_context(), breakdown=breakdown({5: counts(40, 8, 4)}))
     proposal = proposal_of("frontier", context)
     assert shares_of(proposal.config) == {"3": 0.6, "5": 0.4}  # half of the way from 0.7 and 0.3 to equal
 
 
 def test_one_right_answer_of_few_does_not_take_the_data_of_the_frontier():
     few = breakdown({size: counts(24, int(size == 6), 0) for size in (3, 4, 5, 6)})
-    proposal = proposal_of("frontier", with_current(four({3: 1}), breakdown=few))
+    proposal = proposal_of("frontier", updated(four({3: 1}), breakdown=few))
     expected = {"3": 0.236, "4": 0.236, "5": 0.236, "6": 0.292}
     assert shares_of(proposal.config) == pytest.approx(expected, abs=1e-3)
 
 
 def test_without_a_size_within_reach_shares_stay_above_the_floor():
     seen = breakdown({3: counts(40, 40, 40), 5: counts(40, 0, 0)})
-    config = env_config({3: (1, 0.3, 0.5), 5: (0, 0.3, 0.5)})
-    proposal = proposal_of("frontier", with_current(design_context(), breakdown=seen, config=config))
+    config = boards_config({3: (1, 0.3, 0.5), 5: (0, 0.3, 0.5)})
+    proposal = proposal_of("frontier", updated(design_context(), breakdown=seen, config=config))
     assert shares_of(proposal.config) == {"3": 0.975, "5": 0.025}
     assert proposal.rationale == "No map size is within reach and unsolved; shares stay: 3x3 98 %, 5x5 2 %."
 
@@ -182,7 +172,7 @@ def test_the_target_falls_on_a_line_from_the_first_to_the_last_designed_stage():
     context = four({3: 20})
     targets = []
     for stage in range(5):
-        later = with_current(context, stage=stage).model_copy(update={"stages": 5})
+        later = updated(context, stage=stage).model_copy(update={"stages": 5})
         targets.append(proposal_of("gaussian", later, start=0.9, end=0.3).rationale.split()[6])
     assert targets == ["90", "70", "50", "30", "30"]
     assert "nearest 90 % valid" in proposal_of("gaussian", context, start=0.9).rationale
@@ -204,7 +194,7 @@ def test_shares_are_the_softmax_of_the_values():
 
 
 def advantages(stage: int, state: dict, advantage: dict[str, float]) -> DesignContext:
-    return with_current(design_context(stage), advantage=advantage).model_copy(update={"state": state})
+    return updated(design_context(stage), advantage=advantage).model_copy(update={"state": state})
 
 
 def test_the_bandit_remembers_its_values_from_stage_to_stage():
@@ -221,7 +211,7 @@ def test_the_bandit_remembers_its_values_from_stage_to_stage():
 
 def test_a_damaged_state_costs_the_redesign_and_not_the_run():
     proposal = proposal_of("bandit", advantages(2, {"values": {"3": "much"}}, {}))
-    assert proposal.config == LATEST
+    assert proposal.config == design_context().current.config
     why = "engineer 'bandit' failed, the previous config is kept: ValueError: could not convert string to"
     assert proposal.fallback == f"{why} float: 'much'"
 
@@ -256,21 +246,21 @@ def level(sizes: dict, rates: dict[int, float], **options: object) -> EnvConfig:
     """The config after valid rates by size, before which it was `sizes`."""
     seen = breakdown({size: counts(100, round(100 * rate), 0) for size, rate in rates.items()})
     context = design_context(0).model_copy(update={"space": LADDER})
-    context = with_current(context, config=env_config(sizes), breakdown=seen)
+    context = updated(context, config=boards_config(sizes), breakdown=seen)
     return proposal_of("levels", context, floor=0, reversion=0, **options).config
 
 
 def test_a_size_climbs_above_70_percent_and_steps_down_below_30():
     sizes = {3: (0.4, 0.2, 0.25), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.4, 0.5)}
     moved = {3: (0.4, 0.3, 0.5), 4: (0.3, 0.3, 0.5), 5: (0.3, 0.3, 0.25)}
-    assert level(sizes, {3: 0.71, 4: 0.7, 5: 0.29}) == env_config(moved)
-    assert level(sizes, {3: 0.3}) == env_config(sizes)
+    assert level(sizes, {3: 0.71, 4: 0.7, 5: 0.29}) == boards_config(moved)
+    assert level(sizes, {3: 0.3}) == boards_config(sizes)
 
 
 def test_the_last_level_is_reached_knob_by_knob():
     sizes = {3: (0.4, 0.35, 1.0), 4: (0.3, 0.4, 0.9), 5: (0.3, 0.2, 0.1)}
     moved = {3: (0.4, 0.4, 1.0), 4: (0.3, 0.4, 1.0), 5: (0.3, 0.2, 0.0)}
-    assert level(sizes, {3: 0.9, 4: 0.9, 5: 0.1}) == env_config(moved)
+    assert level(sizes, {3: 0.9, 4: 0.9, 5: 0.1}) == boards_config(moved)
 
 
 def test_a_size_at_its_last_level_gives_to_its_neighbour():
@@ -280,12 +270,12 @@ def test_a_size_at_its_last_level_gives_to_its_neighbour():
     assert shares_of(half) == pytest.approx({"3": 0.2, "4": 0.65, "5": 0.15})
     assert shares_of(whole) == pytest.approx({"3": 0, "4": 0.7, "5": 0.3})
     ends = {3: (0.5, 0.2, 0.0), 4: (0.2, 0.3, 0.5), 5: (0.3, 0.4, 1.0)}
-    assert level(ends, {3: 0.0, 4: 0.5, 5: 1.0}) == env_config(ends), "no smaller and no larger size"
+    assert level(ends, {3: 0.0, 4: 0.5, 5: 1.0}) == boards_config(ends), "no smaller and no larger size"
 
 
 def test_the_levels_engineer_says_what_became_harder():
     proposal = proposal_of("levels")  # 3x3 at 100 %, 5x5 at 50 %
-    assert proposal.config == env_config({3: (0.7, 0.4, 1.0), 5: (0.3, 0.2, 0.1)})
+    assert proposal.config == boards_config({3: (0.7, 0.4, 1.0), 5: (0.3, 0.2, 0.1)})
     assert proposal.rationale == "Harder: 3x3; easier: none."
 
 
@@ -304,7 +294,7 @@ def any_context(rng: np.random.Generator, space: Space) -> DesignContext:
     parts = context.current.config.strata.items()
     config = {name: part.model_copy(update={"data_ratio": shares[name]}) for name, part in parts}
     seen = Breakdown(strata=seen)
-    return with_current(context, breakdown=seen, advantage=trained, config=space.config(config))
+    return updated(context, breakdown=seen, advantage=trained, config=space.config(config))
 
 
 @repeatable

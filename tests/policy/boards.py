@@ -16,9 +16,8 @@ from policy.grpo.rewards import RewardWeights
 from policy.grpo.train_spec import TrainingSettings, TrainSpec
 from policy.rollouts import Rollout
 
-TEXTS = ["Solve 3x3.", "Solve 3x3.\nHoles: (0,1) (1,1)", "a"]
-TEXTS += ["Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)"]
-QUESTIONS = [ask(text) for text in TEXTS]
+QUESTIONS = [ask("Solve 3x3."), ask("Solve 3x3.\nHoles: (0,1) (1,1)"), ask("a")]
+QUESTIONS += [ask("Agent 0: (0,0) to (2,2)\nAgent 1: (1,0) to (0,2)")]
 
 
 def draw_instances(count: int = 12, seed: int = 0) -> list[Instance]:

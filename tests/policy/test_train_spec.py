@@ -88,14 +88,10 @@ def test_steps_that_a_shipped_preset_states_are_those_of_the_installed_trainer(n
     assert [plan.completions, plan.prompts, plan.optimizer_steps] == [int(number) for number in stated]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"gradient_accumulation_steps": 2},
-        {"generation_batch_size": 32, "gradient_accumulation_steps": 3, "num_iterations": 2},
-        {"max_steps": 3},
-    ],
-)
+MANY = {"generation_batch_size": 32, "gradient_accumulation_steps": 3, "num_iterations": 2}
+
+
+@pytest.mark.parametrize("options", [{"gradient_accumulation_steps": 2}, MANY, {"max_steps": 3}])
 def test_steps_are_those_of_the_installed_trainer(options: dict, tmp_path: Path):
     from datasets import Dataset
     from trl import GRPOTrainer
