@@ -140,6 +140,6 @@ class ListModel:
         self, conversations: Sequence[Conversation], sampling: Sampling, progress: Progress | None = None
     ) -> list[Completion]:
         self.asked += [(conversation, sampling) for conversation in conversations]
-        usual = {"prompt_tokens": 100, "completion_tokens": 7, "finish_reason": "stop"}
+        usual: dict = {"prompt_tokens": 100, "completion_tokens": 7, "finish_reason": "stop"}
         given = [self.answers.pop(0) for _ in conversations]
         return [Completion(**usual | ({"text": one} if isinstance(one, str) else one)) for one in given]

@@ -32,7 +32,7 @@ def start(random_checkpoint: Path, tmp_path: Path) -> Iterator[Start]:
     """Start an engine that logs to `engine.log`, and is closed after the test."""
     with ExitStack() as stack:
 
-        def engine_of(source: Path = random_checkpoint, **config) -> TransformersEngine:
+        def engine_of(source: Path = random_checkpoint, **config):
             config = EngineConfig(dtype="float32", **config)
             engine = start_engine(str(source), config, tmp_path / "engine.log")
             stack.callback(engine.close)

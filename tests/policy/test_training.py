@@ -121,8 +121,7 @@ def test_a_stage_ends_with_the_step_that_spends_its_tokens_or_seconds(given: dic
 
     from policy.grpo.saving import Budget
 
-    sizes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    arguments = GRPOConfig(**sizes, report_to=[], bf16=False)
+    arguments = GRPOConfig(per_device_train_batch_size=4, gradient_accumulation_steps=2, bf16=False)
     budget, state, stopped = Budget(TrainingSettings.model_validate(given)), TrainerState(), None
     for step in (1, 2, 3, 4):  # 8 answers of 10 tokens each, in two seconds
         state.log_history.append({"step": step, "completion_tokens": 80, "step_time": 2.0})
