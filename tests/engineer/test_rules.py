@@ -106,7 +106,6 @@ def test_a_stratum_with_the_format_alarm_keeps_share_and_knobs(rule: str):
         # One that was cut comes back when it is within reach.
         ([1, 0], [0.5, 0.5], [0.75, 0.25]),
         ([0, 1], [0.5, 0], [1, 0]),
-        ([1, 0], [1, 0.5], [0.05, 0.95]),
         # Without any signal there is nothing to say.
         ([0.5, 0.5], [0, 0], None),
         ([0.5, 0.5], [1, 1], None),
