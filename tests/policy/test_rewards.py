@@ -60,7 +60,7 @@ def test_the_reward_functions_come_in_the_order_of_the_weights_and_those_without
     assert list(every.weights.values()) == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert RewardWeights(format=0, valid=0, optimal=0).weights == dict.fromkeys(NAMES[:3], 0.0)
     usual = {"format": 0.0, "valid": 1.0, "optimal": 0.5}
-    assert RewardWeights(legal_share=0.25).weights == usual | {"legal_share": 0.25}
+    assert RewardWeights(legal_share=0.25, arrived=0).weights == usual | {"legal_share": 0.25}
 
 
 def test_partial_progress_pays_for_agents_at_their_goals_and_for_the_steps_before_the_first_violation():
