@@ -1,7 +1,7 @@
 """`make pictures`: the pictures of README.md and the docs, from real runs in a real browser.
 
-Its runs are in build/pictures, where a second call finds what is done. Two hours on two cores, nearly all for
-bench/random-starts-capped.yaml.
+Its runs are in build/pictures, where a second call finds what is done. Three hours on two cores, nearly all
+for bench/random-starts-capped.yaml.
 """
 
 import io
