@@ -10,6 +10,7 @@ import gc
 gc.disable()  # The imports make a million objects and drop none; collecting took a fifth of their time.
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def train(spec: TrainSpec) -> None:
         arguments.generation_kwargs = {"stop_token_ids": model.generation_config.eos_token_id}
         # TRL takes 29500 where it is free, and two trainings that start together take the same.
         os.environ.setdefault("MASTER_PORT", str(free_port()))
+        if not torch.cuda.is_available():
+            keep_weights_unpacked()
     environment, lora, resume = spec.environment.load(), spec.training.lora, last_checkpoint(spec.work)
     carry = [CarryOptimizer(Path(spec.parent))] if spec.training.carry_optimizer else []
     faults, failed = FaultCount(environment.space), list[dict[str, str]]()
@@ -81,6 +84,17 @@ def train(spec: TrainSpec) -> None:
         write_table(spec.output / TRAIN_LOG, training_log(trainer.state.log_history))
         move_directory(partial, spec.output / CHECKPOINT)
     trainer.accelerator.wait_for_everyone()
+
+
+def keep_weights_unpacked() -> None:
+    """Let vLLM on CPUs multiply by the weights themselves. With kernels of oneDNN or AMX it makes packed
+    copies, which the weights of later steps do not reach."""
+
+    def dispatch(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    layers = import_module("vllm.model_executor.layers.utils")
+    layers.dispatch_cpu_unquantized_gemm = dispatch  # type: ignore[attr-defined]
 
 
 def training_rows(environment: Environment, data: Path) -> Dataset:
