@@ -41,7 +41,7 @@ def decide(gate: Gate, stage: int, against: int, valid: Difference) -> GateDecis
     consequences. The best of several evaluations is too high on average, so that a stage that is no worse may
     be stopped; the interval does not correct for it."""
     rollback = gate == "rollback" and valid.sign < 0
-    consequence = "a drop; the gate is off" if valid.sign < 0 else "no drop is shown"
+    consequence = ("no drop is shown", "no drop", "a drop; the gate is off")[valid.sign]
     if rollback:
         config = name_of(max(against, 0))
         consequence = f"a drop; the next stage starts from {name_of(against)} with the config of {config}"

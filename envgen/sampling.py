@@ -25,7 +25,8 @@ def sample(
         instances += drawn.instances
         report[stratum] = drawn.report
         if progress and drawn.instances:
-            line = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in drawn.report.items())
+            counts = {name.replace("_", " "): number for name, number in drawn.report.items() if number}
+            line = ", ".join(f"{number} {name}" for name, number in counts.items())
             progress(f"{environment.space.label(stratum)}: {line}")
     return instances, {config.key: report}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INK, MUTED, FAINT, GRID = "#1c2126", "#5d6872", "#c3ccd4", "#dde3e8"
 RATE_COLOURS = {"valid": "#0072b2", "optimal": "#009e73"}
 NO_SIGNAL = "#d55e00"
-"""Colour of the groups without reward variance."""
+"""Colour of the groups without signal."""
 _ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56a0d8", "#6a51a3", "#1c2126")
 _CATEGORIES = ("#8b959e", "#e69f00", "#3f6fb0", NO_SIGNAL, "#cc79a7", "#009e73", "#b8860b", "#6a51a3")
 """Near the colours of Okabe and Ito, which colour-blind readers tell apart; grey where nothing was read."""

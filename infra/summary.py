@@ -8,7 +8,7 @@ from envgen.estimates import Difference, Rate
 from infra.formats import count, estimate, percent
 from infra.results import CurriculumResults, Part
 from infra.runs.run import Run
-from policy.checkpoints import SHIPPED
+from policy.checkpoints import SHIPPED, is_simulated
 
 _FALLBACK = ", the previous config is kept"
 """End of a fallback's reason that the sentence around it repeats."""
@@ -40,7 +40,8 @@ def part_label(part: Part, results: CurriculumResults) -> str:
     if all(config == configs[0] for config in configs):
         return f"{part.name} (default config)"
     used = sum(stage.design_used for stage in results.stages[:last])
-    return f"{part.name} (designed by {results.engineer}; {used} of {count(last, 'design')} used)"
+    designs = f"{used} of {count(last, 'design')} of {results.engineer} used"
+    return f"{part.name} (training and redesign together; {designs})"
 
 
 def _changes(part: Part, best: str | None) -> str:
@@ -66,6 +67,8 @@ def advice(results: CurriculumResults, run: Run) -> tuple[str, str] | None:
         "Training and redesign both act on these rates. To measure the redesign alone, compare with the "
         "engineer that keeps the default config:"
     )
+    if is_simulated(preset.model):
+        sentence = f"No model was trained: the policy is a simulated learner. {sentence}"
     if preset.model in SHIPPED and asks(preset.engineer.name):
         sentence = f"The policy {preset.model!r} was taught a design rule before this run. {sentence}"
     engineer, seeds = preset.engineer, range(preset.seed, preset.seed + 3)

@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from infra.comparison.spec import ComparisonSpec
 from infra.config.preset import Preset
+from policy.checkpoints import is_simulated
 from policy.grpo.launch import process_count
 from policy.grpo.train_spec import answer_tokens, deciding_options
 
@@ -43,8 +44,11 @@ def training_seconds(stages: Iterable[tuple[Preset, int]]) -> float | None:
 
 def training_time(stages: Iterable[tuple[Preset, int]]) -> str:
     """Return the same in words."""
+    stages = list(stages)
+    if all(is_simulated(preset.model) for preset, _ in stages):
+        return "no model is trained: the policy is a simulated learner"
     seconds = training_seconds(stages)
     if seconds is None:
-        return "training time: unknown until the first steps are measured"
+        return "training time: known for Qwen3 models only; the first steps show it"
     scope = "on H200 cards if all completions have full length, without generation and evaluation"
     return f"training time: {seconds / 3600:,.1f} h {scope}"

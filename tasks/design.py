@@ -62,7 +62,8 @@ def propose(run: Run, stage: int, context: DesignContext, gate: GateDecision) ->
         log.warning("stage %d: %s changed after stage %d", stage, run.preset.engineer.name, stage - 1)
     proposal = _proposal(run, stage, context, gate)
     reason = proposal.fallback or proposal.rationale or "(no reason given)"
-    log.info("stage %d: %s proposes: %s", stage, proposal.engineer, reason)
+    proposes = "proposes" if stage + 1 < run.preset.stages else "proposes, for a stage that is not run"
+    log.info("stage %d: %s %s: %s", stage, proposal.engineer, proposes, reason)
     for change in proposal.changes:
         log.info("stage %d: projection: %s", stage, change)
     run.write(PROPOSAL, proposal, stage)

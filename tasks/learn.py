@@ -19,7 +19,14 @@ from policy.checkpoints import is_simulated
 from policy.child import WARNING, run_child, vllm_python
 from policy.evaluation import valid_gains
 from policy.grpo.launch import checkpoint_form, launcher, process_count
-from policy.grpo.train_spec import CHECKPOINT, TrainingSettings, TrainSpec, deciding_options, resumed_steps
+from policy.grpo.train_spec import (
+    CHECKPOINT,
+    TrainingSettings,
+    TrainSpec,
+    deciding_options,
+    last_checkpoint,
+    resumed_steps,
+)
 from policy.rollouts import Rollout, breakdown_of
 from tasks.record import TrainingProgress
 from tasks.run import answering, close_engine, log, rollouts_of
@@ -79,6 +86,8 @@ def _train(run: Run, stage: int, spec: TrainSpec) -> None:
             log.warning("stage %d: %s", stage, entry[WARNING])
         show(entry)
 
+    if checkpoint := last_checkpoint(spec.work):
+        log.info("stage %d: training continues from %s", stage, checkpoint.name)
     run_child(
         "policy.grpo.training",
         spec,

@@ -15,10 +15,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 from prefect.states import Completed
 
+from engineer.gate import BASE_POLICY
 from envgen.errors import EndedError
 from infra.runs.files import File
 from infra.runs.run import Run
 from infra.runs.steps import Stored, run_step
+from tasks.run import log
 
 Body = Callable[..., dict[str, Any] | None]
 Decides = Callable[..., dict[str, Any]]
@@ -47,6 +49,9 @@ def step(
                 lambda: body(run, stage, *values),
                 unfinished=unfinished,
             )
+            if record.reused:
+                place = "" if stage in (None, BASE_POLICY) else f"stage {stage}: "
+                log.info("%s%s: kept", place, name)
             value = _value(run, stage, writes[0], record.outputs)
             return Completed(name="Cached", data=value) if record.reused and TaskRunContext.get() else value
 

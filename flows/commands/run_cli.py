@@ -9,7 +9,7 @@ from envgen.errors import ChildError, ConfigError
 from envgen.terminal import console, say
 from envgen.yaml_files import dump_yaml
 from flows.commands.options import takes_options
-from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_orchestrator
+from flows.commands.terminal import JSON, WAITING, print_json, print_whole, start_prefect
 from flows.parameters import ComparisonOptions, CurriculumOptions, chosen_comparison, chosen_curriculum
 from infra.comparison.file import sha256
 from infra.comparison.results import read_comparison_results
@@ -60,7 +60,7 @@ def run(
     )
     say(training_time([(resolved, resolved.stages)]))
     check_hub(run.preset.model)
-    start_orchestrator()
+    start_prefect()
     from flows.commands.tables import rates_table
     from flows.curriculum import curriculum
     from infra.summary import advice, headlines, notes
@@ -141,7 +141,7 @@ def compare(
     if plan:
         return
     check_hub(spec.base.model)
-    start_orchestrator()
+    start_prefect()
     from flows.commands.tables import comparison_table
     from flows.compare import compare as compare_flow
 

@@ -103,9 +103,9 @@ def show_log() -> None:
     logger.addHandler(ConsoleHandler())
 
 
-def start_orchestrator() -> None:
+def start_prefect() -> None:
     """Show the log, and start Prefect's temporary server if none is configured."""
     show_log()
-    say("starting the orchestrator ...")
+    say("starting Prefect ...")
     prepare()
     start_server()

@@ -76,7 +76,7 @@ def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:
             place = "ahead" if effect.value > 0 else "behind"
             written = f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
             proven = f"{pair.arm} is {place} by {estimate(effect)} ({written})"
-            parts.append(proven if p < ALPHA else f"{pair.arm} {estimate(effect)}, not shown")
+            parts.append(proven if p < ALPHA else f"{pair.arm} {estimate(effect)}, not shown ({written})")
         sentences.append(f"Against {base}, in {word} rate on the test set: {'; '.join(parts)}.")
     return " ".join(sentences)
 

@@ -154,7 +154,7 @@ def _figures(space: Space, results: CurriculumResults) -> dict[str, Any]:
 
 
 def _training_charts(run: Run, results: CurriculumResults) -> dict[int, list[Markup]]:
-    """Return reward and share of groups without variance by stage, where there is a training log."""
+    """Return reward and share of groups without signal by stage, where there is a training log."""
     stages = [stage.stage for stage in results.stages if run.has(TRAINING_LOG, stage.stage)]
     logs = {number: run.read(TRAINING_LOG, number) for number in stages}
     rewards = np.array([reward for log in logs.values() for reward in log["reward"]] or [0.0], dtype=float)
@@ -162,7 +162,7 @@ def _training_charts(run: Run, results: CurriculumResults) -> dict[int, list[Mar
     margin = 0.05 * (high - low) or 0.1
     charts = {
         "reward": ("Mean reward", (low - margin, high + margin)),
-        "zero_variance": ("Share of groups without reward variance", None),
+        "zero_variance": ("Share of groups without signal", None),
     }
     return {
         stage: [

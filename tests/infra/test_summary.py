@@ -54,7 +54,7 @@ def plain(text: str) -> str:
 
 def test_the_designed_stages_stand_apart_from_stage_0_with_both_rates(results: CurriculumResults):
     designed, first = map(plain, headlines(results, "optimal"))
-    label = "Stages 1 to 2 (designed by checkpoint; 1 of 2 designs used): "
+    label = "Stages 1 to 2 (training and redesign together; 1 of 2 designs of checkpoint used): "
     assert designed.startswith(label)
     assert "from 50.0 % to 60.0 %, +10.0 points [" in designed
     assert first.startswith("Stage 0 (default config): no clear change in valid")
@@ -95,7 +95,8 @@ def test_a_config_that_never_changed_is_no_design(results: CurriculumResults):
 
 
 def test_what_the_gate_threw_away_is_in_no_part(results: CurriculumResults):
-    for back, first in ((1, "Stage 1 (designed by checkpoint; 1 of 1\u00a0design used)"), (0, "Stage 0 (")):
+    designed = "Stage 1 (training and redesign together; 1 of 1\u00a0design of checkpoint used)"
+    for back, first in ((1, designed), (0, "Stage 0 (")):
         rolled = changed(results, 2, gate=decide("rollback", 2, back, FELL))
         assert headlines(rolled, None)[0].startswith(first)
         assert headlines(rolled, None)[-1] == f"The gate rolled back: the run ends with stage {back}."

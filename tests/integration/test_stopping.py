@@ -16,7 +16,7 @@ MICRO, SIMULATED = (("run", name, "--stages", "1", "--set", "epochs=500") for na
     ("command", "moment", "number"),
     [
         (SIMULATED, "validation set: ", signal.SIGTERM),
-        pytest.param(SIMULATED, "starting the orchestrator", signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(SIMULATED, "starting Prefect", signal.SIGINT, marks=pytest.mark.long),
         pytest.param(MICRO, "stage 0: step ", signal.SIGHUP, marks=pytest.mark.long),
         pytest.param(MICRO, "stage 0: step ", signal.SIGKILL, marks=pytest.mark.long),
     ],

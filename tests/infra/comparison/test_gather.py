@@ -187,11 +187,11 @@ def pair(value: float, reach: float = 0.02, minus: str = "fixed", p: float = 0.0
     [
         ((pair(0.05, 0.04),), "Against fixed, {}: new is ahead by +5.0 points [+1.0, +9.0] (p = 0.001)."),
         ((pair(-0.05, 0.04),), "Against fixed, {}: new is behind by −5.0 points [−9.0, −1.0] (p = 0.001)."),
-        ((pair(0.01, 0.04, p=0.5),), "Against fixed, {}: new +1.0 points [−3.0, +5.0], not shown."),
+        ((pair(0.01, 0.04, p=0.5),), "Against fixed, {}: new +1.0 points [−3.0, +5.0], not shown (p = 0.5)."),
         (
             (pair(0.05, minus="old"), pair(0.01, minus="other", p=0.5)),
             "Against old, {}: new is ahead by +5.0 points [+3.0, +7.0] (p = 0.001)."
-            " Against other, {}: new +1.0 points [−1.0, +3.0], not shown.",
+            " Against other, {}: new +1.0 points [−1.0, +3.0], not shown (p = 0.5).",
         ),
         ((), "No baseline has finished yet with a seed of another arm. There is nothing to compare with."),
     ],
