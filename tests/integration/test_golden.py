@@ -131,6 +131,17 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_a_wheel_has_all_files_of_the_packages(installed: Path):
+    rooms = ("envgen", "policy", "engineer", "infra", "tasks", "flows")
+    files = [path for room in rooms for path in (ROOT / room).rglob("*") if path.is_file()]
+    needless = {"__pycache__", "deploy"}  # what builds an image is for a checkout
+    names = [path.relative_to(ROOT) for path in files]
+    assert not [
+        str(name) for name in names if not (installed / name).exists() and not needless & {*name.parts}
+    ]
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(server: str, installed: Path, tmp_path):
     """They speak of nothing but sums."""
