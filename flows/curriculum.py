@@ -1,6 +1,7 @@
 """The flows of a curriculum: order and nothing else. A complete stage is verified and not entered again; in
 an open one every step asks the stage directory whether it is done."""
 
+import os
 from pathlib import Path
 
 from prefect import flow, tags
@@ -11,6 +12,8 @@ from engineer.engineers.registry import engineer_label
 from engineer.gate import BASE_POLICY
 from envgen.config import EnvConfig
 from envgen.errors import EnvwrightError, RunDirectoryError
+from envgen.processes import end_with_parent
+from flows.environment import ENDS_WITH_WORKER
 from flows.parameters import AS_IN_PRESET, AnyPreset, CurriculumOptions, Membership, chosen_curriculum
 from infra.config.preset import Preset
 from infra.config.settings import TAG, Settings
@@ -91,6 +94,8 @@ def curriculum(
         options: What this run changes in its preset.
         comparison: The comparison that the run is part of, which fills this in.
     """
+    if ENDS_WITH_WORKER in os.environ:
+        end_with_parent()
     resolved, chosen = chosen_curriculum(preset, name, options)
     directory, root = Settings().run_directory(chosen), None
     if comparison:

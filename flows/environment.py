@@ -15,6 +15,8 @@ _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
+ENDS_WITH_WORKER = "ENVWRIGHT_ENDS_WITH_WORKER"
+"""Variable of runs that end with the process that started them, as the worker of `envwright serve`."""
 
 
 def prepare() -> None:

@@ -16,7 +16,7 @@ import typer
 from envgen.errors import ConfigError
 from envgen.files import write_text
 from envgen.terminal import say
-from flows.environment import prepare
+from flows.environment import ENDS_WITH_WORKER, prepare
 from infra.config.settings import Settings, without_password
 from infra.runs.lock import exclusive
 from infra.serving.access import CLIENT, HOSTS, SERVER, choose_login
@@ -61,6 +61,7 @@ def serve(
         "MLFLOW_BACKEND_STORE_URI": store,  # no option: everybody can read command lines
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "PREFECT_SERVER_UI_API_URL": "/api",  # whatever name the browser uses
+        ENDS_WITH_WORKER: "1",
         "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS") or "2",
     }
     folder = runs / ".serve"
