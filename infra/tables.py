@@ -154,14 +154,21 @@ def strata_of_arms(results: ComparisonResults) -> pd.DataFrame:
     return frame(["stratum", *(arm.label for arm in finished)], rows)
 
 
-def shares_of_arms(results: ComparisonResults) -> pd.DataFrame:
-    """Return the share of the data of each stratum, mean over seeds: a row for each arm and stage."""
+def configs_of_arms(results: ComparisonResults) -> pd.DataFrame:
+    """Return share of the data and knobs of each stratum, mean over seeds: a row for each arm and stage."""
     rows = [
-        [arm.label, f"stage {number}", *(share(stage.get(name, 0.0)) for name in results.strata)]
+        [arm.label, f"stage {number}", *(_config_cell(stage.get(name)) for name in results.strata)]
         for arm in results.arms
-        for number, stage in enumerate(arm.shares)
+        for number, stage in enumerate(arm.configs)
     ]
     return frame(["arm", "stage", *results.strata.values()], rows)
+
+
+def _config_cell(numbers: dict[str, float] | None) -> str | None:
+    if numbers is None:
+        return None
+    knobs = [f"{label(name)} {value:.3g}" for name, value in numbers.items() if name != SHARE]
+    return "; ".join([share(numbers[SHARE]), *knobs])
 
 
 def pairs(results: ComparisonResults) -> pd.DataFrame:
@@ -219,6 +226,12 @@ def numbers(space: Space, part: Part | None) -> dict[str, str]:
         if (value := part.get(knob.name)) is not None:
             texts[knob.name] = share(value) if knob.low >= 0 and knob.high <= 1 else f"{value:g}"
     return texts
+
+
+def knobs_changed(old: EnvConfig, new: EnvConfig) -> bool:
+    """Return whether a knob of a stratum that both configs name differs."""
+    both = old.strata.keys() & new.strata.keys()
+    return any(old.strata[name].knobs != new.strata[name].knobs for name in both)
 
 
 def named_strata(space: Space, configs: Iterable[EnvConfig]) -> list[str]:

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from engineer.engineers.registry import engineer_label
+from envgen.config import SHARE
 from envgen.errors import EnvwrightError
 from envgen.estimates import difference, holm, rate
 from infra.comparison.finished import Finished, read_finished
@@ -153,7 +155,7 @@ def _arm(label: str, preset: Preset, runs: Runs, base: Runs, figures: Figures) -
         strata={name: rate(valid.loc[:, test == name]) for name in test.unique()},
         curve=tuple(rate(part, test) for part in curve),
         tokens=tuple(np.mean([run.tokens for run in of_seeds], axis=0)),
-        shares=_shares(of_seeds),
+        configs=tuple(map(_mean_config, zip(*(run.results.stages for run in of_seeds), strict=True))),
         designs_used=sum(stage.design_used for stage in designed),
         designs_asked=len(designed),
         undone=sum(stage.overruled for stage in stages),
@@ -163,12 +165,15 @@ def _arm(label: str, preset: Preset, runs: Runs, base: Runs, figures: Figures) -
     )
 
 
-def _shares(runs: Sequence[Finished]) -> tuple[dict[str, float], ...]:
-    frames = [
-        pd.DataFrame([{name: part.data_ratio for name, part in each.config.strata.items()} for each in stage])
-        for stage in zip(*(run.results.stages for run in runs), strict=True)
-    ]
-    return tuple(frame.fillna(0.0).mean().to_dict() for frame in frames)
+def _mean_config(stages: Sequence[StageResult]) -> dict[str, dict[str, float]]:
+    """Stratum -> mean share of the data and mean of each knob, over the same stage of several runs."""
+    configs = [stage.config.strata for stage in stages]
+    parts = {name: [config[name] for config in configs if name in config] for name in chain(*configs)}
+    means = {}
+    for name, of_runs in parts.items():
+        knobs = pd.DataFrame([part.knobs for part in of_runs]).mean().to_dict()
+        means[name] = {SHARE: sum(part.data_ratio for part in of_runs) / len(configs), **knobs}
+    return means
 
 
 def _spent(stages: Sequence[StageResult], runs: int) -> Spent:

@@ -63,7 +63,9 @@ def conclusions(results: ComparisonResults) -> list[str]:
     rates = [_conclusion(pairs, rate, word) for rate, word in rate_names(results.best).items()]
     alone = any(len(pair.seeds) == 1 for pair in pairs)
     caution = ["Differences of one seed say nothing of how other training runs would fare."] if alone else []
-    return [*rates, *caution, *_trouble(results), _cost(results)]
+    but = ", but for the primary one" if results.file.primary else ""
+    adjusted = f"p-values are adjusted for the number of differences, after Holm{but}."
+    return [*rates, adjusted, *caution, *_trouble(results), _cost(results)]
 
 
 def _conclusion(pairs: Sequence[Pair], rate: Figure, word: str) -> str:

@@ -77,8 +77,8 @@ class ArmResult(Frozen):
     """Valid rate on the test set: of the base policy, then of the policy in force after each stage."""
     tokens: tuple[float, ...] = ()
     """Generated training tokens up to each of these evaluations, mean over seeds."""
-    shares: tuple[dict[str, float], ...] = ()
-    """Stratum -> share of the data, by stage, mean over seeds."""
+    configs: tuple[dict[str, dict[str, float]], ...] = ()
+    """Stratum -> `data_ratio` and knobs, by stage, mean over seeds; of knobs, over the seeds with data."""
     designs_used: int = 0
     """Designs that the next stage was trained on."""
     designs_asked: int = 0

@@ -88,7 +88,7 @@ def test_the_facts_of_a_run_stand_on_its_page(page: Page):
     assert facts["Validation set"] == "45\u00a0instances"
     assert re.search(r"<s>25\u00a0% →</s> 40\u00a0%</td>", page.source)
     assert re.search(r"<s>50\u00a0% →</s> none</td>", page.source)
-    assert "Moves 50\u00a0% of the data to another map size." in page.text
+    assert "Moves 50\u00a0% of the data to another map size; knobs change." in page.text
     assert "The config stays as it is" in page.text
     row = page.section("environments").partition("<th>4x4</th>")[2].partition("</tr>")[0]
     assert re.findall("<b>(.*?)</b>", row) == ["25\u00a0%", "40\u00a0%", "40\u00a0%"]
