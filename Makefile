@@ -70,7 +70,7 @@ docs: $(DEV)
 pictures: $(DEV)
 	$(BIN)/python tests/documentation/pictures.py
 
-# The solver against w9-pathfinding, and a training step; ratios within one run.
+# The solver against w9-pathfinding; ratios within one run.
 bench: $(DEV)
 	$(BIN)/python $(PIP) -e '.[bench]'
 	$(BIN)/python bench/solver.py

@@ -36,7 +36,7 @@ from policy.grpo.train_log import read_train_log
 from policy.grpo.train_spec import CHECKPOINT, TRAIN_LOG, TrainingSettings, TrainSpec
 
 FIRST_SEED = 61
-"""Comparisons in the documentation use lower ones."""
+"""No comparison in the documentation uses it or the seeds after it."""
 OFF, STEPS, TOKENS = "none", "refill, equal steps", "refill, equal tokens"
 
 

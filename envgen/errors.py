@@ -93,8 +93,7 @@ def validated(model: type[Model], value: Any, source: str, context: Any = None) 
 
 def install(extra: str) -> str:
     """Return the command that installs an optional part of envwright from a checkout."""
-    pins = "constraints-vllm.txt" if extra.startswith("vllm") else "constraints.txt"
-    return f"pip install -c {pins} -e '.[{extra}]'"
+    return f"pip install -e '.[{extra}]'"
 
 
 def excerpt(value: object) -> str:

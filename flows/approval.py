@@ -31,7 +31,7 @@ _PREFIX = "stratum_"
 def waits_for(run: Run, stage: int) -> str:
     """Return what a person has to do for a run that waits for a decision on a stage's proposal."""
     name = run_name(run.directory)
-    ways = f"press Resume, or call `envwright approve {name}` or `envwright reject {name}`"
+    ways = f"press Resume in the Prefect UI, or call `envwright approve {name}` or `envwright reject {name}`"
     return f"approve, edit or reject the config proposed for stage {stage + 1}: {ways}"
 
 
@@ -93,7 +93,7 @@ def approval_form(run: Run, stage: int, problem: str) -> type[RunInput]:
     written = config.model_validate(_form_values(proposal.config))
     title, explained = f"Config of stage {stage + 1}", "Shares are scaled to sum to 1."
     proposed = Field(default=written, title=title, description=explained)
-    explained = "Kept with the decision; the next design question shows it."
+    explained = "Kept with the decision; of an edit or rejection, a context with S shows it."
     comment = Field(default="", max_length=MAX_COMMENT, title="Comment", description=explained)
     by = Field(default="", max_length=200, title="Your name", description="Kept with the decision.")
     form = create_model(

@@ -100,7 +100,7 @@ class StageResult(Frozen):
     """Validation valid rate minus the base policy's."""
     optimal_gain: Difference
     designed_valid_gain: Difference | None = None
-    """Validation valid rate minus stage 0's, whose config is the default; None for stage 0."""
+    """Validation valid rate minus stage 0's, which trained on the first config; None for stage 0."""
     designed_optimal_gain: Difference | None = None
     gate: GateDecision
     """Comparison with the best evaluation before it, and its consequence."""

@@ -29,7 +29,7 @@ class WarmStartRecipe(Frozen):
     batch_size: int = Field(default=8, ge=1)
     """Questions of a batch; lower it where memory is short."""
     learning_rate: float = Field(default=5e-5, gt=0)
-    """Peak; adapters take ten times as much."""
+    """Peak; adapters need about ten times as much."""
     lora: dict[str, Any] | None = None
     """Options of `peft.LoraConfig` by their own names: adapters are trained, and merged into the model at the
     end. Left out, all weights are trained."""

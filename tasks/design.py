@@ -34,7 +34,8 @@ def judge(run: Run, stage: int, best: Stored, rollouts: Stored) -> None:
     valid, _ = gains(before, after, run.preset.evaluation.samples)
     decision = decide(run.preset.engineer.gate, stage, run.best(stage - 1), valid)
     level = logging.WARNING if decision.dropped else logging.INFO
-    log.log(level, "stage %d: gate: %s", stage, decision.reason)
+    gate = "gate (off)" if decision.gate == "off" else "gate"
+    log.log(level, "stage %d: %s: %s", stage, gate, decision.reason)
     run.write(GATE, decision, stage)
 
 

@@ -88,6 +88,8 @@ def _train(run: Run, stage: int, spec: TrainSpec) -> None:
 
     if checkpoint := last_checkpoint(spec.work):
         log.info("stage %d: training continues from %s", stage, checkpoint.name)
+    elif spec.work.exists():
+        log.info("stage %d: training starts anew: no trainer checkpoint yet (training.save_minutes)", stage)
     run_child(
         "policy.grpo.training",
         spec,

@@ -21,7 +21,6 @@ def _isolated_environment(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     values = {
         "ENVWRIGHT_RUNS": str(home / "runs"),
-        "ENVWRIGHT_CACHE": str(home / "cache"),
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_LOCAL_STORAGE_PATH": str(home / "prefect" / "storage"),
         "MPLCONFIGDIR": str(home / "mpl"),

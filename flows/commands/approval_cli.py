@@ -17,7 +17,7 @@ from infra.runs.lock import exclusive, this_person
 from infra.runs.next_config import SUSPENDED, check_open, decided, last_stage, previous_config, store_decision
 from infra.runs.run import Run
 
-COMMENT = Annotated[str, typer.Option(help="Why; kept, and shown with the next design question.")]
+COMMENT = Annotated[str, typer.Option(help="Why; kept, and read by an engineer whose context has S.")]
 YES = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
 
@@ -71,7 +71,7 @@ def _decide(name: str, verdict: Verdict, comment: str, yes: bool, edits: list[st
         proposal = proposal.model_copy(update={"config": decision.config})
     previous = previous_config(run, stage)
     console.print(Markdown(proposal_markdown(run.preset.space, stage, proposal, previous)))
-    if not yes and not typer.confirm(f"{verdict} this proposal for stage {stage + 1}?"):
+    if not yes and not typer.confirm(f"{verdict} this proposal for stage {stage + 1} (--yes does not ask)?"):
         raise typer.Exit(1)
     with exclusive(directory):
         store_decision(run, decision)

@@ -205,7 +205,8 @@ def _table(results: "BenchResults") -> Table:
 
     frame = leaderboard(results)
     cells = frame.map(short).to_numpy().tolist()
-    table = number_table(list(frame.columns), f"{results.draws} draws of each trap", NOTE, cells)
+    title = f"{results.draws} draws of each trap on a simulated learner; no model is trained"
+    table = number_table(list(frame.columns), title, NOTE, cells)
     for column in table.columns:
         column.header = str(column.header).replace(" ", "\n")
     return table

@@ -63,8 +63,8 @@ class Preset(Frozen, use_attribute_docstrings=True):
     """`required`: a person decides on each proposed config before the next stage. Left out: as in the run
     that is continued."""
     model: str = Field(pattern=r"^[^\x00-\x1f]{1,500}$")
-    """`tiny` or `tiny-puzzles` (shipped), a checkpoint directory or a hub id, whose commit is
-    fixed when a run begins."""
+    """`tiny` or `tiny-puzzles` (shipped), `simulated` (a simulated learner), a checkpoint directory, or a hub
+    id, whose commit is fixed when a run begins."""
     seed: Seed = 0
     """Seed of everything random but validation and test set. A preset and a seed give the same data sets."""
     stages: int = Field(default=3, ge=1, le=100)

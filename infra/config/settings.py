@@ -17,7 +17,7 @@ _LOGIN = re.compile(r"(?<=://)(?:[^:/?#@\s]*:\S*|[^/?#\s]*)@")
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|pwd|secret|token|key|sig)[^=&\s]*=)[^&#\s]*")
 TAG = "envwright"
 """Tag of every flow run of ours in Prefect."""
-RESERVED = ("benchmarks", "mlartifacts", "mlflow.db")
+RESERVED = ("benchmarks", "profiles", "mlartifacts", "mlflow.db")
 """What else lies in the runs folder, besides files that start with a dot."""
 _PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 Stem = Annotated[str, StringConstraints(max_length=60, pattern=rf"^{_PATTERN}$")]

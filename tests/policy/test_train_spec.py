@@ -186,7 +186,7 @@ def test_what_is_not_installed_is_named_with_its_setting_and_how_to_get_it(monke
     with pytest.raises(ConfigError) as refusal:
         check_machine({"optim": "paged_adamw_8bit", "use_liger_kernel": True}, TrainingSettings())
     for setting, package, command in (
-        ("trl.optim paged_adamw_8bit", "bitsandbytes", "pip install -c constraints.txt -e '.[8bit]'"),
+        ("trl.optim paged_adamw_8bit", "bitsandbytes", "pip install -e '.[8bit]'"),
         ("trl.use_liger_kernel", "liger_kernel", "pip install liger-kernel"),
     ):
         assert f"{setting}: needs {package}, which is not installed: {command}" in str(refusal.value)
