@@ -167,8 +167,8 @@ def configs_of_arms(results: ComparisonResults) -> pd.DataFrame:
 def _config_cell(numbers: dict[str, float] | None) -> str | None:
     if numbers is None:
         return None
-    knobs = [f"{label(name)} {value:.3g}" for name, value in numbers.items() if name != SHARE]
-    return "; ".join([share(numbers[SHARE]), *knobs])
+    knobs = {label(name.removesuffix("_ratio")): value for name, value in numbers.items() if name != SHARE}
+    return "; ".join([share(numbers[SHARE]), *(f"{name} {value:.3g}" for name, value in knobs.items())])
 
 
 def pairs(results: ComparisonResults) -> pd.DataFrame:

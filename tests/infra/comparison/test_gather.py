@@ -91,7 +91,7 @@ def test_designs_that_could_not_be_read_and_what_a_run_spent_are_counted(results
     assert str(checkpoint.speed) == "75\u00a0%", "of seed 1, the only one that fixed has finished"
     assert checkpoint.no_signal is not None
     assert {name: part["data_ratio"] for name, part in checkpoint.configs[0].items()} == {"3": 0.5, "4": 0.5}
-    assert "50\u00a0%; hole ratio 0.2; wait ratio 0" in page.text
+    assert "50\u00a0%; hole 0.2; wait 0" in page.text
 
 
 def test_differences_are_over_the_seeds_that_both_finished(results: ComparisonResults):
