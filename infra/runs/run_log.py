@@ -22,7 +22,8 @@ class _RunLog(logging.FileHandler):
 
 @contextmanager
 def kept_log(run: Run) -> Iterator[None]:
-    """Append what envwright's log says meanwhile to the log of a run, with date and time."""
+    """Append what envwright's log says meanwhile to the log of a run, with date and time, and the first line
+    of an error that ends it."""
     path = run.log(NAME)
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = _RunLog(path, encoding="utf-8")
@@ -31,6 +32,10 @@ def kept_log(run: Run) -> Iterator[None]:
     _log.setLevel(logging.INFO)
     try:
         yield
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        handler.handle(logging.makeLogRecord({"levelno": logging.ERROR, "msg": f"stopped: {lines[0]}"}))
+        raise
     finally:
         _log.removeHandler(handler)
         handler.close()

@@ -130,13 +130,13 @@ def test_watch_follows_what_a_run_says_until_it_ends(folder: Path, monkeypatch: 
     assert read_status(run.directory).last == first
 
 
-def test_the_log_of_a_run_is_kept_whatever_happens_to_it(folder: Path):
+def test_the_log_of_a_run_is_kept_with_the_error_that_ends_it(folder: Path):
     run = Run(directory=folder)
     with kept_log(run):
         log.info("first")
     with pytest.raises(ZeroDivisionError), kept_log(run):
         log.warning("second")
-        raise ZeroDivisionError
+        raise ZeroDivisionError("engineer mine: 1 / 0\nTraceback")
     log.info("not this")
     kept = run.log("run").read_text().splitlines()
-    assert [line.split("  ")[1] for line in kept] == ["first", "second"]
+    assert [line.split("  ")[1] for line in kept] == ["first", "second", "stopped: engineer mine: 1 / 0"]
