@@ -164,9 +164,10 @@ def load(
     """Model and tokenizer of a checkpoint directory or hub id; ModelError says what is missing."""
     tokenizer = load_tokenizer(source, template_kwargs)
     with refused(f"{source}: cannot be loaded"):
-        options = {"dtype": dtype, "trust_remote_code": False, "use_safetensors": True}
-        options["output_loading_info"] = True
-        loaded: Any = AutoModelForCausalLM.from_pretrained(resolve_model(source), **options)
+        safe = {"trust_remote_code": False, "use_safetensors": True}
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            resolve_model(source), dtype=dtype, output_loading_info=True, **safe
+        )
         model, report = loaded
     if missing := sorted(report["missing_keys"]):
         # They would be drawn at random, and nobody would notice.

@@ -1,8 +1,11 @@
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from boards import QUESTIONS
+from safetensors.torch import load_file
 from support.boards import boards_config
 
 from engineer.answer import answer_schema, parse_answer, project
@@ -10,6 +13,7 @@ from envgen.errors import ModelError
 from envgen.mapf.space import Options, space_of
 from policy.chat.contract import Sampling, ask
 from policy.chat.transformers_model import _Draw, load
+from policy.checkpoints import resolve_model
 
 
 def test_greedy_answers_do_not_depend_on_the_company_in_the_batch(random_model):
@@ -80,3 +84,14 @@ def test_a_small_model_computes_with_one_thread_unless_the_user_says_otherwise(m
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
+
+
+def test_weights_are_never_read_from_a_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "pickled"
+    shutil.copytree(resolve_model("tiny"), folder)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    # A hub id passes as it is; a folder is checked before.
+    monkeypatch.setattr("policy.chat.transformers_model.resolve_model", str)
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load(str(folder))
