@@ -158,6 +158,8 @@ def test_sums_from_a_wheel_interrupted_in_training_are_the_golden_run(server: st
     process = started(tmp_path, *command, **there)
     assert process.wait(400) == 0, (tmp_path / LOG).read_text()
     printed = (tmp_path / LOG).read_text()
+    assert "stage 0: generate: kept" in printed
+    assert "stage 0: training continues from checkpoint-" in printed
     assert json.loads(json.dumps(summary(directory))) == GOLDEN["micro-sums"]
     run = Run(directory=directory)
     assert [stage.stage for stage in run.read(RESULTS).stages] == [0, 1]
