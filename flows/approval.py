@@ -93,7 +93,7 @@ def approval_form(run: Run, stage: int, problem: str) -> type[RunInput]:
     written = config.model_validate(_form_values(proposal.config))
     title, explained = f"Config of stage {stage + 1}", "Shares are scaled to sum to 1."
     proposed = Field(default=written, title=title, description=explained)
-    explained = "Kept with the decision; of an edit or rejection, a context with S shows it."
+    explained = "Kept; an engineer whose context has S reads it after an edit or a rejection."
     comment = Field(default="", max_length=MAX_COMMENT, title="Comment", description=explained)
     by = Field(default="", max_length=200, title="Your name", description="Kept with the decision.")
     form = create_model(

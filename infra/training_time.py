@@ -49,6 +49,6 @@ def training_time(stages: Iterable[tuple[Preset, int]]) -> str:
         return "no model is trained: the policy is a simulated learner"
     seconds = training_seconds(stages)
     if seconds is None:
-        return "training time: known for Qwen3 models only; the first steps show it"
+        return "training time: known for Qwen3 models only"
     scope = "on H200 cards if all completions have full length, without generation and evaluation"
     return f"training time: {seconds / 3600:,.1f} h {scope}"

@@ -22,7 +22,7 @@ def plan(spec: ComparisonSpec) -> pd.DataFrame:
     rows = []
     for seeds, count in product(sorted({2, 3, 5, 10, asked}), counts):
         values = [detectable(seeds, instances, count, run_sd=spread) for spread in RUN_SD]
-        limit = "; of these two policies only" if seeds == 1 else ""
+        limit = "; of these policies only" if seeds == 1 else ""
         label = f"{seeds} (asked for{limit})" if seeds == asked else f"{seeds}"
         named = [label, "alone" if count == 1 else f"one of {count}"]
         rows.append([*named, *(f"{100 * value:.1f}" if value < 1 else "none" for value in values)])
