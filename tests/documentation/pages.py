@@ -60,27 +60,21 @@ def _commands(command: Any, name: str) -> list[str]:
 
 
 def presets_page() -> str:
-    """docs/presets.md: the presets that are shipped, and every field with type, default and meaning."""
+    """docs/presets.md: every field of a preset, with type, default and meaning."""
     head = f"""{HEAD}
 
 # Presets
 
 A preset is everything that decides a curriculum, in one YAML file. `envwright run NAME` takes a
 shipped one, `envwright run ./mine.yaml` yours, and `--set a.b=c` changes any field for one run.
-`--dry-run` prints the resolved preset with every default.
+`--dry-run` prints the resolved preset with every default, `envwright presets` the shipped ones.
 
-## Shipped
-
-| preset | is |
-|---|---|
 """
-    paths = sorted(PRESETS.glob("*.yaml"))
-    lines = [f"| `{path.stem}` | {read_yaml(path)['description'].strip()} |" for path in paths]
-    lines += ["", "## Fields", "", *_table(Preset)]
+    lines = _table(Preset)
     for name, text in SECTIONS.items():
         kind: Any = Preset.model_fields[name].annotation
-        lines += ["", f"### `{name}`", "", text, "", *_table((get_args(kind) or [kind])[0])]
-    lines += ["", "### `trl`", ""]
+        lines += ["", f"## `{name}`", "", text, "", *_table((get_args(kind) or [kind])[0])]
+    lines += ["", "## `trl`", ""]
     lines += [
         "Any option of [TRL's `GRPOConfig`](https://huggingface.co/docs/trl/grpo_trainer) by its own name;",
         "an unknown one is answered with the nearest.",

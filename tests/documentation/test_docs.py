@@ -52,6 +52,13 @@ def read(arguments: list[str], whole: bool) -> None:
             raise
 
 
+def test_the_readme_and_the_docs_stay_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 700
+    text = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    prose_and_tables = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    assert sum(bool(re.search(r"\w", word)) for word in prose_and_tables.split()) <= 12_000
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_made_from_the_code_are_up_to_date(page: str):
     assert (ROOT / page).read_text() == PAGES[page](), "run python tests/documentation/pages.py"

@@ -1,6 +1,5 @@
-"""The environment that the docs show as a whole one is one."""
+"""An environment that an installed package brings: one class, named by an entry point."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,26 +9,59 @@ from envgen.errors import ConfigError
 from envgen.registry import EnvironmentSpec, _load
 from envgen.rows import instance_of, instance_row
 
-ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+CODE = '''
+"""Words to rotate to the left."""
+
+from string import ascii_lowercase
+
+from envgen.environment import Environment, Instance, Verdict
+from envgen.space import Knob, Space, Stratum
+
+
+def stratum(name, low, high):
+    letters = Knob(name="letters", low=low, high=high, step=1, whole=True, description="letters of the word")
+    return Stratum(name=name, label=f"{name} words", knobs=(letters,))
+
+
+class Rotations(Environment):
+    """Words that are rotated to the left."""
+
+    name, version = "rotations", "1"
+    space = Space(
+        strata=(stratum("short", 3, 5), stratum("long", 6, 9)),
+        noun="length",
+        task="rotates words",
+        guideline="Longer words are harder.",
+        categories=("unreadable", "wrong"),
+    )
+
+    def generate_one(self, stratum, knobs, rng):
+        """One question; `knobs` has its numbers, `rng` is numpy's generator."""
+        word = "".join(rng.permutation(list(ascii_lowercase))[: int(knobs["letters"])])
+        by = int(rng.integers(1, 3))
+        question = f"Rotate {word} to the left by {by}."
+        return Instance(id=f"{word}-{by}", stratum=stratum, question=question, answer=word[by:] + word[:by])
+
+    def judge_one(self, instance, answer):
+        """The verdict on an answer, which is any text."""
+        valid = answer.strip() == instance.answer
+        return Verdict(valid=valid, category=None if valid else "wrong")
+'''
 
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
-    """The example, found as an installed package's is."""
-    blocks = re.findall(r"```python\n(.*?)```", ARCHITECTURE.read_text(), re.S)
-    [code] = [block for block in blocks if "class " in block]
-    [declared] = re.findall(r"```toml\n(.*?)```", ARCHITECTURE.read_text(), re.S)
-    module, _, name = declared.split('"')[-2].partition(":")
-    (tmp_path / f"{module}.py").write_text(code)
+    """The class, found as an installed package's is."""
+    (tmp_path / "rotations.py").write_text(CODE)
     info = tmp_path / "rotations-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rotations\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[envwright.environments]\nrotations = {module}:{name}\n")
+    (info / "entry_points.txt").write_text("[envwright.environments]\nrotations = rotations:Rotations\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return EnvironmentSpec(name="rotations").load()  # type: ignore[return-value]
 
 
-def test_the_environment_of_the_docs_draws_judges_and_stores(environment: Environment):
+def test_an_environment_of_a_package_draws_judges_and_stores(environment: Environment):
     for stratum in environment.space.strata:
         drawn = environment.generate(
             stratum.name, {"letters": stratum.knobs[0].high - 0.5}, 8, Source(0), frozenset()
