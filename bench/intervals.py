@@ -1,4 +1,4 @@
-"""Print the numbers behind the tables of docs/statistics.md: coverage of intervals, and false 'ahead' among eight equal arms.
+"""Print the numbers behind docs/statistics.md: coverage of intervals, false 'ahead' among eight equal arms.
 
 Example: `PYTHONPATH=. python bench/intervals.py`
 """

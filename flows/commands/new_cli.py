@@ -124,7 +124,7 @@ def new_environment(
     template = source.with_suffix(".yaml").read_text(encoding="utf-8")
     write_text(preset, template.replace("NAME", name))
     say(f"{file}: {remedy}")
-    say(f"{preset}: 'envwright run ./{preset}' trains on it")
+    say(f"{preset}: 'envwright run ./{preset}' runs the loop on it")
 
 
 def _check_free(path: Path) -> None:

@@ -105,7 +105,7 @@ def _detail_lines(detail: RunStatus) -> list[str]:
     if detail.done:
         run, made = Run(directory=detail.directory), detail.made
         lines = [*headlines(run.read(RESULTS), run.preset.space.best), *lines]
-        spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens"
+        spent = f"{duration(made.seconds)}, {short_count(made.tokens)} tokens, evaluation included"
         lines.append(f"spent on complete stages: {spent}")
     elif detail.valid:
         lines.append(f"base policy: valid {estimate(detail.valid)}")

@@ -15,6 +15,7 @@ SMALLER = {
     "envwright run tiny --name": f"{FEW} --stages 2",
     "envwright run tiny --engineer": f"{FEW} --stages 2",
     "envwright run ./riddles.yaml": "--stages 1",
+    "envwright run ./tasks1.yaml": "--stages 1",
     "envwright compare tiny --engineers fixed": f"{FEW} --stages 2 --seeds 0",
     "envwright benchmark tiny": "--limit 1",
     "envwright engineers bench --engineer checkpoint": "--draws 2",
