@@ -93,8 +93,9 @@ def test_a_stage_is_logged_once_as_a_run_with_model_and_data_sets(client, store,
     assert root.data.params["preset.trl.learning_rate"] == "0.0001"
     assert len(points(client, runs["0"], "train/reward")) == 5
     assert runs["1"].data.metrics["valid"] == 0.7
-    names = {data.dataset.name for data in runs["1"].inputs.dataset_inputs}
-    assert names == {"chain-stage-01", "chain-validation"}
+    inputs = runs["1"].inputs.dataset_inputs
+    contexts = {(data.dataset.name, tag.value) for data in inputs for tag in data.tags}
+    assert contexts == {("chain-stage-01", "training"), ("chain-validation", "validation")}
     [model] = [client.get_logged_model(output.model_id) for output in runs["1"].outputs.model_outputs]
     [first] = [output.model_id for output in runs["0"].outputs.model_outputs]
     assert model.tags["parent"] == first

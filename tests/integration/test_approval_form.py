@@ -49,7 +49,7 @@ def test_proposals_are_decided_in_the_browser_and_in_a_shell(tmp_path: Path):
         wait_until((tmp_path / "runs" / "rejected" / "stage-01" / "config.json").exists, 300)
         assert decision_of(served, "rejected")["decision"] == "reject"
         open_menu(served, page, "rejected").get_by_role("menuitem", name="Cancel").click()
-        page.get_by_role("dialog").get_by_role("button", name="Cancel", exact=False).last.click()
+        page.get_by_role("button", name="Cancel Flow Run").click()
         served.reach("rejected", "Cancelled", 120)
         assert served.run("prefect", "flow-run", "retry", served.flow_run("rejected")["id"]).returncode == 0
         wait_until(lambda: served.flow_run("rejected")["state"]["name"] == "Completed", 600)
