@@ -279,7 +279,7 @@ def _log_stage(client: MlflowClient, run: Run, number: int, root: Ids, parent: I
     with mlflow.start_run(run_id=ids.run):
         if not ids.model:
             ids = _write_ids(folder, ids, model=_model(run, number, root.experiment, parent))
-        mlflow.log_input(validation, "validation")  # first: metrics of a data set log it without this context
+        mlflow.log_input(validation, "validation")  # before its metrics, which would log it without a context
         mlflow.log_metrics(rates, step=number + 1, model_id=ids.model, dataset=validation)
         mlflow.log_metrics(tested, step=number + 1, model_id=ids.model)
         if parent:
