@@ -149,8 +149,8 @@ def chosen_comparison(source: str, name: str, options: ComparisonOptions) -> tup
         spec = read_comparison(directory)
         return spec, spec.registrations[-1].text
     if is_comparison_file(source):
-        _check_alone(source, name, options, "a comparison file", "")
         file, text = read_comparison_file(Path(source))
+        _check_alone(source, name, options, "a comparison file", file.name)
     else:
         preset = stored_preset(source) or source
         file, text = short_form(preset, options.engineers, options.seeds, options.overrides, name)

@@ -147,7 +147,7 @@ def compare(
 
     failure = None
     try:
-        compare_flow(preset, name, options, jobs)
+        compare_flow(preset, spec.name, options, jobs)
     except ChildError as error:
         failure = error
     if (directory / "comparison_results.json").exists():
